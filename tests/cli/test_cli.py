@@ -40,6 +40,8 @@ def here(tmp_path, monkeypatch):
     pd.DataFrame(
         {"sample": samples[::-1], "class": ["abc"[i // 5] for i in range(15)][::-1]}
     ).to_csv("classes.csv", index=False)
+    few = ["a", "unknown", "b", "unknown", "c"]
+    pd.DataFrame({"sample": samples, "class": np.repeat(few, 3)}).to_csv("few.csv", index=False)
     words = rng.poisson(0.4, (30, 40)) + np.kron(np.eye(2, dtype=int), rng.poisson(1.5, (15, 20)))
     scipy.io.mmwrite("words.mtx", sp.coo_array(words))
     pd.DataFrame(X, index=pd.Index(samples, name="sample")).to_csv("trusted.csv")
@@ -97,6 +99,47 @@ class TestCluster:
         written = {path.name for path in (here / "genes-clusters").iterdir()}
         assert {"labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json"} <= written
         assert run("verify", "genes-clusters")[0] == 0
+
+    def test_labels_guide_and_other_labels_score(self, here, run):
+        few = ["a", "?", "?", "?", "b", "b", "b", "?", "?", "?", *"?????"]
+        (here / "few.txt").write_text("\n".join(few))
+        guided = ["--guide-from", "few.txt", "--unlabeled", "?", "--out", "o"]
+        scored = ["--labels", "classes.csv"]
+        code, out, err = run("cluster", "genes.csv", "-k", "3", *guided, *scored)
+        assert (code, err) == (0, "")
+        assert "accuracy 1.000 (of the 11 samples without a label that guides)" in out
+        said = "4 labels guided the clusters (a 1, b 3); all are kept, and 1 of them is doubted"
+        assert said in out
+        assert said in (here / "o" / "report.html").read_text(encoding="utf-8")
+        doubted = pd.read_csv(here / "o" / "doubted.csv")
+        assert doubted[["sample", "guide", "nearer"]].to_numpy().tolist() == [["s4", "b", "a"]]
+        labels = pd.read_csv(here / "o" / "labels.csv")
+        assert labels["label"].tolist() == ["a"] * 4 + ["b"] * 6 + ["cluster 3"] * 5
+        assert labels["guide"].fillna("?").tolist() == few
+        facts = json.loads((here / "o" / "run.json").read_text())["results"]
+        assert facts["guide"]["classes"] == {"a": 1, "b": 3}
+        assert (facts["guide"]["unlabeled"], facts["n_scored"]) == ("?", 11)
+        assert run("verify", "o")[0] == 0
+        assert run("cluster", "genes.csv", "-k", "3", *guided, "--force")[0] == 0
+        facts = json.loads((here / "o" / "run.json").read_text())["results"]
+        assert "purity" not in facts  # labels that guide are no score
+
+    def test_a_column_of_obs_guides_as_in_scverse(self, here, run):
+        anndata = pytest.importorskip("anndata")
+        from conecollapse import scverse
+
+        few = ["x", "unknown", None, *["unknown"] * 3, "y", *["unknown"] * 3, "z", *[None] * 4]
+        obs = pd.DataFrame({"few": few}, index=[f"c{i}" for i in range(15)])
+        adata = anndata.AnnData(X.copy(), obs=obs)
+        adata.write_h5ad(here / "cells.h5ad")
+        guided = ["--guide-from", "obs:few", "--no-report", "--write-h5ad", "out.h5ad"]
+        assert run("cluster", "cells.h5ad", "-k", "3", *guided)[::2] == (0, "")
+        assert run("verify", "cells-clusters")[0] == 0
+        scverse.cluster(adata, 3, guide_key="few", random_state=0)
+        expected = adata.obs["conecollapse"].astype(str).tolist()
+        assert pd.read_csv("cells-clusters/labels.csv")["label"].tolist() == expected
+        written = anndata.read_h5ad(here / "out.h5ad")
+        assert written.obs["conecollapse"].astype(str).tolist() == expected
 
     def test_json_is_one_object(self, here, run):
         code, out, err = run(
@@ -206,6 +249,19 @@ class TestCluster:
             (
                 ["genes.csv", "-k", "3", "--labels", "two.txt"],
                 "two.txt has 2 labels for 15 samples",
+            ),
+            (
+                ["genes.csv", "-k", "3", "--guide-from", "two.txt"],
+                "two.txt has 2 labels for 15 samples",
+            ),
+            (
+                ["genes.csv", "-k", "2", "--guide-from", "classes.csv"],
+                "the labels that guide name 3 classes, but there are 2 clusters",
+            ),
+            (["genes.csv", "-k", "3", "--guide-from", "obs:few"], "is for .h5ad files"),
+            (
+                ["genes.csv", "-k", "3", "--guide-from", "classes.csv", "--labels", "classes.csv"],
+                "every sample has a label that guides, so none is left to score",
             ),
             (
                 ["genes.csv", "-k", "3", "--out", "theirs"],

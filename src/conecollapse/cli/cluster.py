@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from conecollapse.runs import ClusterRun
 
 WORDS = 8  # of a topic that are printed
+COLUMN = "obs:"  # what begins the name of a column in --guide-from
 LISTED = 12  # clusters whose sizes are printed one by one
 
 
@@ -46,6 +47,18 @@ def cluster(
             )
         ),
     ] = None,
+    guide_from: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "Known labels of some samples, which guide the clusters: a file as for --labels, or"
+                " obs:NAME for a column as for --label-column."
+            )
+        ),
+    ] = None,
+    unlabeled: Annotated[
+        str, typer.Option(help="What --guide-from has for a sample without a label.")
+    ] = "unknown",
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
@@ -79,7 +92,7 @@ def cluster(
     """Cluster the samples of FILE.
 
     Writes a folder: labels.csv, factors.npz, run.json and report.html; with --rays also rays.csv
-    and certificate.npz.
+    and certificate.npz, with --guide-from doubted.csv.
     """
     from conecollapse import runs
     from conecollapse._errors import InvalidInputError
@@ -102,12 +115,15 @@ def cluster(
         features = None if all_features or read.marked is None else HIGHLY_VARIABLE
         table = runs.prepare(read, normalize, tfidf or read.texts is not None, features)
         target = known_classes(file, table, labels, label_column)
+        guide = _guide(file, table, guide_from, unlabeled)
         try:
             run = runs.cluster(
                 table,
                 n_components,
                 method=method,
                 target=target,
+                guide=guide,
+                unlabeled=unlabeled,
                 random_state=seed,
                 rays=rays,
                 progress=progress,
@@ -146,6 +162,8 @@ def _say(run: ClusterRun, name: str, n_read: int) -> None:
 
 
 def _say_clusters(found: dict[str, Any]) -> None:
+    from conecollapse.runs.guide import guide_sentence
+
     counts = [int(size) for size in found["cluster_sizes"]]
     sizes = (
         ", ".join(str(size) for size in counts)
@@ -153,8 +171,12 @@ def _say_clusters(found: dict[str, Any]) -> None:
         else f"{min(counts)} to {max(counts)}"
     )
     chosen = f" (chosen: {found['rank_reason']})" if found["rank_reason"] else ""
+    guided = found.get("guide")
+    among = ""
+    if "n_scored" in found:
+        among = f" (of the {found['n_scored']} samples without a label that guides)"
     scores = (
-        f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}"
+        f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}{among}"
         if "purity" in found
         else ""
     )
@@ -164,6 +186,8 @@ def _say_clusters(found: dict[str, Any]) -> None:
         f"{found['n_clusters']} cluster{'s' if found['n_clusters'] != 1 else ''} of {sizes}"
         f" samples{chosen}{scores}."
     )
+    if guided:
+        say(guide_sentence(guided))
 
 
 def _say_curve(curve: dict[str, Any], chosen: int) -> None:
@@ -195,10 +219,14 @@ def _say_topics(run: ClusterRun) -> None:
 
 
 def known_classes(
-    file: Path, table: TableFile, labels: Path | None, column: str | None
+    file: Path,
+    table: TableFile,
+    labels: Path | None,
+    column: str | None,
+    missing: str | None = None,
 ) -> AnyArray | None:
     """The known class of each sample: from a file, from a column beside the texts or of ``obs``, or
-    none."""
+    none. ``missing`` is written for missing values of ``obs``."""
     import numpy as np
 
     from conecollapse._errors import InvalidInputError, argument
@@ -217,7 +245,16 @@ def known_classes(
             f"{argument('label_column', column)} is for .h5ad files and beside"
             f" {argument('text_column', ...)}; name a file with --labels."
         )
-    return obs_column(whole_h5ad(file), column, file.name)
+    return obs_column(whole_h5ad(file), column, file.name, missing)
+
+
+def _guide(file: Path, table: TableFile, source: str | None, unlabeled: str) -> AnyArray | None:
+    """The labels that guide: from ``obs:`` and a column, or from a file."""
+    if source is None:
+        return None
+    if source.startswith(COLUMN):
+        return known_classes(file, table, None, source.removeprefix(COLUMN), unlabeled)
+    return known_classes(file, table, Path(source), None)
 
 
 def _check_h5ad(path: Path, file: Path) -> None:

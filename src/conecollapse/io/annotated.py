@@ -68,12 +68,15 @@ def highly_variable(data: Any) -> AnyArray | None:
     return np.asarray(data.var[HIGHLY_VARIABLE].isin([True]), bool)  # a missing mark is none
 
 
-def obs_column(data: Any, column: str, source: str) -> AnyArray:
-    """A column of ``obs`` as text, for known classes."""
+def obs_column(data: Any, column: str, source: str, missing: str | None = None) -> AnyArray:
+    """A column of ``obs`` as text, for known classes; ``missing`` is written for missing values,
+    which are refused without it."""
     if column not in data.obs:
         there = ", ".join(map(repr, data.obs.columns[:NAMED])) or "none"
         raise InvalidInputError(f"{source} has no column {column!r} in obs; it has {there}.")
     values = data.obs[column]
+    if missing is not None:
+        values = values.astype(object).where(values.notna(), missing)
     if values.isna().any():
         row = int(values.isna().to_numpy().argmax())
         raise InvalidInputError(

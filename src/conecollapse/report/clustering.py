@@ -42,6 +42,7 @@ from conecollapse.report.parts import (
     short,
 )
 from conecollapse.report.pictures import image
+from conecollapse.runs.guide import guide_sentence
 
 TOP = 8  # features and rays named for each cluster
 LEADING = 3  # features named in the opening sentences
@@ -161,14 +162,16 @@ def _sentences(found: Subject) -> list[str]:
         f" {spread}{f', and {left} {verb}' if left else ''}."
     )
     rays = [] if run.cone is None else [_ray_sentence(run)]
-    return [clusters, _second_sentence(found, sizes), *rays]
+    guided = [] if run.guide is None else [guide_sentence(run.facts()["guide"])]
+    return [clusters, _second_sentence(found, sizes), *guided, *rays]
 
 
 def _second_sentence(found: Subject, sizes: AnyArray) -> str:
     run, k = found.run, int(sizes.argmax())
     if run.target is not None:
-        purity = purity_score(run.target, run.labels)
-        return f"{purity:.1%} of the samples have the most frequent known label of their cluster."
+        purity = purity_score(run.target[run.scored], run.labels[run.scored])
+        which = "samples" if run.guide is None else "samples without a label that guides"
+        return f"{purity:.1%} of the {which} have the most frequent known label of their cluster."
     called = f"Cluster {k}" if sizes.min() == sizes.max() else f"The largest, cluster {k},"
     top = [str(found.features[j]) for j in found.leading(k, LEADING)]
     has = f"the largest means of {listed(top)}" if top else "no feature with its largest mean"
@@ -199,7 +202,9 @@ def _facts(run: Any) -> list[tuple[str, str]]:
         left = len(run.cone.open_points)
         facts.append(("extreme rays", f"{run.cone.n_rays:,}{f' ({left:,} open)' if left else ''}"))
     if run.target is not None:
-        facts.append(("purity", f"{purity_score(run.target, run.labels):.3f}"))
+        facts.append(
+            ("purity", f"{purity_score(run.target[run.scored], run.labels[run.scored]):.3f}")
+        )
     return facts
 
 
@@ -243,7 +248,8 @@ def _card(found: Subject, k: int) -> Card:
         texts.append(Markup("<b>Leading extreme rays:</b> {}").format(", ".join(rays) or "none"))
     typical = members[np.argsort(found.far[members], kind="stable")][:TYPICAL]
     names = found.samples[typical]
-    box = Card(f"Cluster {k}", texts, colour=colour(k))
+    named = "" if run.guide is None else f": {run.guide.names(run.n_clusters)[k]}"
+    box = Card(f"Cluster {k}{named}", texts, colour=colour(k))
     if run.image_shape is not None:
         texts.append(Markup("<b>Most typical samples:</b>"))
         box.pictures = _pictures(names, run.table.X[typical], run.image_shape)
@@ -288,11 +294,12 @@ def _known(run: Any) -> Section:
         "normalized mutual information": normalized_mutual_info_score,
         "adjusted Rand index": adjusted_rand_score,
     }
-    target = np.asarray(run.target)
-    scores = [(name, f"{measure(target, run.labels):.3f}") for name, measure in measures.items()]
+    target, labels = np.asarray(run.target)[run.scored], run.labels[run.scored]
+    scores = [(name, f"{measure(target, labels):.3f}") for name, measure in measures.items()]
     order = "Clusters are ordered so that as many samples as possible lie on the diagonal."
-    drawn = Chart("confusion", plots.confusion(target, run.labels), order)
-    words = Text("True labels are used only for scoring.")
+    drawn = Chart("confusion", plots.confusion(target, labels), order)
+    left_out = "" if run.guide is None else " Samples with a label that guides are left out."
+    words = Text(f"True labels are used only for scoring.{left_out}")
     return Section("labels", "Against the known labels", [words, Pairs(scores), drawn])
 
 

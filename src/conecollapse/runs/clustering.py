@@ -20,7 +20,7 @@ from conecollapse._errors import (
     argument,
     quoted,
 )
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress
 from conecollapse.clusters import (
     NO_CLUSTER,
     TopFeature,
@@ -38,7 +38,8 @@ from conecollapse.runs.extreme_rays import (
     stored_cone,
     write_rays,
 )
-from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS
+from conecollapse.runs.folder import CERTIFICATE, DOUBTED, FACTORS, FACTS, LABELS
+from conecollapse.runs.guide import UNLABELED, Guide
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
 from conecollapse.runs.run import Interrupted, Run, rank_candidates, timed
 from conecollapse.runs.values import write_csv
@@ -84,6 +85,8 @@ class ClusterRun(Run):
         How much of each sample belongs to each cluster, see `shares_of_clusters`.
     target : (n_samples,) array of str, or None
         Known classes, used only for scoring.
+    guide : Guide or None
+        Known labels of some samples, which the fit took; they count in no score.
     image_shape : (height, width) or None
         Of a sample, when the features are pixels.
     cone : Cone or None
@@ -107,6 +110,7 @@ class ClusterRun(Run):
     labels: IntArray
     shares: FloatArray
     target: AnyArray | None = None
+    guide: Guide | None = None
     image_shape: tuple[int, int] | None = None
     cone: Cone | None = None
     choice: Mapping[str, Any] = field(default_factory=dict)
@@ -124,6 +128,11 @@ class ClusterRun(Run):
     def means(self) -> FloatArray:
         """The mean sample of each cluster, (r, n_features)."""
         return cluster_means(self.table.X, self.labels, self.n_clusters)
+
+    @property
+    def scored(self) -> BoolArray:
+        """Which samples count in a score: those whose label did not guide."""
+        return np.ones(len(self.labels), bool) if self.guide is None else ~self.guide.known
 
     def top_features(self, n_features: int = 10) -> list[list[TopFeature]]:
         """The features that distinguish each cluster, by name."""
@@ -143,11 +152,15 @@ class ClusterRun(Run):
             **self.status,
             **self.choice,
         }
+        if self.guide is not None:
+            found["guide"] = self.guide.facts(self.labels, self.shares)
         if self.target is not None:
             from conecollapse.metrics import clustering_accuracy, purity_score
 
-            found["purity"] = purity_score(self.target, self.labels)
-            found["accuracy"] = clustering_accuracy(self.target, self.labels)
+            target, labels = self.target[self.scored], self.labels[self.scored]
+            found |= {} if self.guide is None else {"n_scored": len(labels)}
+            found["purity"] = purity_score(target, labels)
+            found["accuracy"] = clustering_accuracy(target, labels)
         return found | ({} if self.cone is None else cone_facts(self.cone))
 
     def arrays(self) -> dict[str, Any]:
@@ -157,13 +170,23 @@ class ClusterRun(Run):
             "components": summed_by_cluster(self.A, self.table.X),
             "shares": self.shares,
             **({} if self.target is None else {"target": self.target}),
+            **({} if self.guide is None else self.guide.arrays()),
             **({} if self.cone is None else cone_arrays(self.table, self.cone)),
         }
 
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
-        """Write labels.csv, and rays.csv where there is a cone."""
+        """Write labels.csv, doubted.csv where labels guided, and rays.csv where there is a cone."""
         columns = {"sample": self.table.samples, "cluster": self.labels}
         columns |= {} if self.target is None else {"target": self.target}
+        if self.guide is not None:
+            given = self.guide.y
+            columns |= {"label": self.guide.named(self.labels, self.n_clusters), "guide": given}
+            names, shares = self.guide.names(self.n_clusters), arrays["shares"]
+            doubted = (
+                (str(self.table.samples[i]), str(given[i]), str(names[k]), float(shares[i, k]))
+                for i, k in self.guide.doubted(self.labels, shares)
+            )
+            write_csv(folder / DOUBTED, ["sample", "guide", "nearer", "share"], doubted)
         columns |= {f"share_{k}": share for k, share in enumerate(arrays["shares"].T)}
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
         write_csv(folder / LABELS, list(columns), rows)
@@ -199,9 +222,10 @@ class ClusterRun(Run):
         run = cls(
             read,
             A,
-            np.where(A.any(axis=1), A.argmax(axis=1), NO_CLUSTER),
+            labels_of(A),
             arrays["shares"],
             target=arrays.get("target"),
+            guide=Guide.stored(stored, read.n_samples),
             image_shape=_stored_shape(said["image_shape"], read.n_features),
             cone=cone,
             choice={name: said.get(name) for name in ("rank_reason", "rank_curve")},
@@ -211,6 +235,8 @@ class ClusterRun(Run):
         )
         verdict = None if cone is None else check_cone(cone, read, tol)
         _prove_shares(run)
+        if run.guide is not None:
+            run.guide.check(run.labels, r, read.samples)
         claim = "no cone is claimed" if verdict is None else verdict.sentence("features")
         sentence = f"the labels of {read.n_samples} samples follow from the factors; {claim}"
         return Checked(run, f"{sentence.removesuffix('.')}.", verdict, OF_THE_SEARCH)
@@ -226,6 +252,8 @@ def cluster(
     *,
     method: Any = "graph",
     target: Any = None,
+    guide: Any = None,
+    unlabeled: str = UNLABELED,
     random_state: int | None = 0,
     image_shape: tuple[int, int] | None = None,
     rays: bool = False,
@@ -244,7 +272,11 @@ def cluster(
         nearest neighbours, as it is or diffused. Or an estimator of your own choice of parameters,
         of one of these classes.
     target : sequence, optional
-        The known class of each sample, used only for scoring.
+        The known class of each sample, used only for scoring: of the samples that do not guide.
+    guide : sequence, optional
+        Known labels of some samples, which guide the fit and are kept; `Guide` has the rules.
+    unlabeled : str
+        What ``guide`` has for a sample without a label.
     random_state : int or None
         Random seed.
     image_shape : (height, width), optional
@@ -283,6 +315,16 @@ def cluster(
     }
     check_clusters(n_components, table)
     classes = _check_target(target, table.n_samples)
+    known = (
+        None
+        if guide is None
+        else Guide.of(_check_target(guide, table.n_samples), unlabeled, n_components)
+    )
+    if classes is not None and known is not None and known.known.all():
+        raise InvalidInputError(
+            "every sample has a label that guides, so none is left to score; leave out the known"
+            " classes."
+        )
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
     model = _estimator_of(method).set_params(random_state=random_state)
     timings: dict[str, float] = {}
@@ -291,8 +333,11 @@ def cluster(
         with timed(timings, "rank", progress):
             rank = chosen_rank(table.X, random_state)
     with timed(timings, "clusters", progress):
-        model.set_params(n_components=n_components if rank is None else rank.rank).fit(table)
-        labels, A = model.labels_, model.embedding_
+        model.set_params(n_components=n_components if rank is None else rank.rank)
+        A = model.fit(table, None if known is None else known.y).embedding_
+        labels = model.labels_ if known is None else labels_of(A)
+        if known is not None:
+            known.check(labels, A.shape[1], table.samples)
         shares = shares_of_clusters(cluster_means(table.X, labels, A.shape[1]), table.X)
 
     def run(cone: Cone | None) -> ClusterRun:
@@ -302,6 +347,7 @@ def cluster(
             labels,
             shares,
             target=classes,
+            guide=known,
             image_shape=shape,
             cone=cone,
             choice=_choice(rank),
@@ -317,6 +363,11 @@ def cluster(
         raise Interrupted(
             "interrupted while the cone was computed; the clusters were finished.", run(None)
         ) from None
+
+
+def labels_of(A: AnyArray) -> IntArray:
+    """The largest entry of each row of ``A``; -1 for a row of zeros."""
+    return np.where(A.any(axis=1), A.argmax(axis=1), NO_CLUSTER)
 
 
 def chosen_rank(X: Any, random_state: Any) -> RankSelection:

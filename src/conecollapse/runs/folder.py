@@ -28,11 +28,12 @@ LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = (
     "report.html",
 )
 ENDMEMBERS, ABUNDANCES, NOVELTY = "endmembers.csv", "abundances.csv", "novelty.csv"
+DOUBTED = "doubted.csv"  # labels that guided, and that the data speak against
 # the maps as NumPy has them, and as the data was: an ENVI image, or of MATLAB
 MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT = "maps.npy", "maps.hdr", "maps.img", "maps.mat"
 # arrays of factors.npz once more, in files for people and other programs
 COPIES = frozenset(
-    {LABELS, RAYS, ENDMEMBERS, ABUNDANCES, NOVELTY, MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT}
+    {LABELS, DOUBTED, RAYS, ENDMEMBERS, ABUNDANCES, NOVELTY, MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT}
 )
 RUN_FILES = COPIES | {FACTORS, CERTIFICATE, FACTS, REPORT}
 
