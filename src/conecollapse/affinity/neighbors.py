@@ -61,9 +61,10 @@ def as_compared(X: Table, sparse: bool | None = None) -> Table:
     stored: a CSR array if they are mostly zeros, else dense, in float32 if they are large."""
     if sparse is None:
         sparse = are_mostly_zeros(X.n_entries, X.shape)
+    compared = stored(X, sparse=sparse)
     if not sparse and are_large(X.shape):
-        X = DenseTable(X.array.astype(np.float32))
-    return stored(X, sparse=sparse)
+        return DenseTable(compared.array.astype(np.float32))
+    return compared
 
 
 def nearest(

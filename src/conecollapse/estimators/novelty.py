@@ -166,7 +166,8 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
 
         A sample of zeros belongs to every cone; its score is 0, with a warning.
         """
-        return -self._trusted.distances(self._judged(X)[0], self._terms)
+        new = self._judged(X)[0]
+        return -self._trusted.distances(new, self._terms)
 
     def decision_function(self, X: Any) -> FloatArray:
         """``score_samples`` minus `offset_`: negative for novel samples."""
@@ -221,8 +222,9 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
     @property
     def offset_(self) -> float:
         """Minus the threshold, which follows from ``contamination``."""
+        distances = self.distances_
         kept = self._trusted.count
-        return 0.0 - threshold(self.distances_, self._share, self.n_trusted_, kept)
+        return 0.0 - threshold(distances, self._share, self.n_trusted_, kept)
 
     @property
     def _share(self) -> float:

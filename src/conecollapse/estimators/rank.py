@@ -177,8 +177,8 @@ def select_rank(
         smallest = int(SHARE * smallest)
     if ranks[-1] > smallest:
         raise InvalidInputError(
-            f"candidate {ranks[-1]} exceeds the number of samples that {method} works with,"
-            f" {smallest}; lower it."
+            f"candidate {ranks[-1]} exceeds the number of samples that"
+            f" {'stability' if method == 'auto' else method} works with, {smallest}; lower it."
         )
     if method == "residual" and get_tags(base).input_tags.pairwise:
         raise InvalidInputError(
