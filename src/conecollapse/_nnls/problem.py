@@ -147,7 +147,7 @@ class Problem:
         rounding = EPS * (4 + np.sqrt((H > 0).sum(axis=1))) * (size + H.sum(axis=1))
         v = np.where(H > 0, np.abs(prices), np.where(self.inverse > 0, prices, -np.inf))
         # all columns together say nothing of coefficients, however far they reach
-        reach = np.full(len(H), np.inf) if hold_all else self.reach * size
+        reach = np.full(len(H), np.inf) if hold_all else self.reach * np.maximum(size, TINY)
         ones = np.ones(len(H))
         lower_bounds(
             Measured(v, H > 0, sigma, reach, rnorm, noise + rounding, ones), hold_all, record.least

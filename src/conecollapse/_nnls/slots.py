@@ -23,9 +23,8 @@ from conecollapse._nnls.columns import (
     Candidates,
     Stopping,
     descend,
-    refresh_residual,
 )
-from conecollapse._nnls.factor import State, dot, restore, smallest_singular_value
+from conecollapse._nnls.factor import State, smallest_singular_value
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
@@ -51,9 +50,7 @@ class Slots(NamedTuple):
 
     Z: FloatArray  # (n, m): columns, in rows, of unit length or zero
     x: FloatArray  # (n_slots, m): right-hand sides
-    # (n_slots,): how many columns are passive; negative if their coefficients are of an earlier
-    # right-hand side
-    k: IntArray
+    k: IntArray  # (n_slots,): how many columns are passive
     S: IntArray  # this and the next five: fields of `State`, one row for each slot
     h: FloatArray
     Q: FloatArray
@@ -102,15 +99,6 @@ class Slots(NamedTuple):
         self.steps[slots] = 0
         self.x[slots] = x
         self.r[slots] = x
-
-    def load_beside(self, slots: IntArray, x: FloatArray) -> None:
-        """Start new right-hand sides in ``slots`` from the passive columns of those that were there
-        before, as far as they serve."""
-        self.steps[slots] = 0
-        self.x[slots] = x
-        self.k[slots] *= -1
-        none = np.zeros((len(slots), 1), np.int64), np.zeros(len(slots), np.int64)
-        self.advance(slots, *none, Stopping(0.0, 0.0, 0.0), 1)
 
     def advance(
         self,
@@ -171,24 +159,11 @@ def _advance(every, slots, lists, lengths, stopping, max_steps, ls, dead):  # ty
         state = State(
             every.S[s], every.h[s], every.Q[s], every.R[s], every.q[s], ls[:0], ls, every.r[s]
         )
-        if k[s] < 0:
-            k[s] = _begin_again(every.Z, every.x[s], state, -k[s])
         candidates = Candidates(lists[i, : lengths[i]], dead[: lengths[i]])
         k[s], every.ending[s], n = descend(
             every.Z, None, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s]
         )
         steps[s] += n
-
-
-@kernel(error_model="numpy")
-def _begin_again(Z, x, state, k):  # type: ignore[no-untyped-def]
-    """The least-squares coefficients of ``x`` over the passive columns, without those that turn
-    negative; how many are left."""
-    for a in range(k):
-        state.q[a] = dot(state.Q[a], x)
-    k = restore(state, k)
-    refresh_residual(Z, x, np.sqrt(dot(x, x)), state, k)
-    return k
 
 
 class ShortLists(NamedTuple):

@@ -21,10 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-import numpy as np
-
 from conecollapse._iterate import Stopping, iterate
-from conecollapse._linalg import TINY, ratio
+from conecollapse._linalg import ratio
 from conecollapse._types import AnyArray
 from conecollapse.factorization.nmf.fixed import Fixed
 from conecollapse.factorization.result import Factorization, rounding_of, squared_error
@@ -55,18 +53,6 @@ def mu(
     state = trace.state
     error = None if loss == "frobenius" else squared_error(X, state.W, state.H)
     return Factorization.of(state.W, state.H, state.objective, trace, scale, error)
-
-
-def positive_codes(X: Table, H: AnyArray, n_iter: int) -> AnyArray:
-    """Rows w > 0 after so many updates for the divergence with H fixed: a start for multiplicative
-    updates, which leave no zero."""
-    quotients = X.quotients()
-    total = H.sum(axis=1)
-    mass = X @ np.ones((X.shape[1], 1), X.dtype)
-    W = np.asarray(mass / max(float(total.sum()), TINY) * np.ones_like(total)[None, :], X.dtype)
-    for _ in range(n_iter):
-        W = W * ratio(quotients.right(W, H)[0], total[None, :])
-    return W
 
 
 _Prepared = tuple[Callable[[_State], _State], _State, float, float]  # step, start, rounding, scale
