@@ -28,6 +28,7 @@ from scipy.optimize import nnls
 from test_exact import CHECKED
 
 from conecollapse import ApproximateCertificate, Certificate, CertificateError, Cone, ConeFileError
+from conecollapse import nnls as least_squares
 from conecollapse._linalg import as_dense
 from conecollapse.certificates import (
     Combination,
@@ -35,7 +36,9 @@ from conecollapse.certificates import (
     SparseVectors,
     Support,
     Vectors,
+    allowance,
     check,
+    departures,
     form,
     meeting,
 )
@@ -1019,3 +1022,15 @@ def test_products_of_witnesses_name_every_point_that_meets_them(has_zero_sums, m
     np.testing.assert_array_equal(found.toarray()[meets], products[meets])
     others = found.toarray()[stored & ~meets]
     assert (np.isnan(others) | (others == -np.inf)).all()
+
+
+def test_rounded_weights_that_sum_to_one_are_optimal_and_others_are_not():
+    rng = np.random.default_rng(0)
+    H = rng.random((5, 30)) * np.array([[1.0], [3], [10], [0.1], [0.01]])
+    X = rng.dirichlet(np.ones(5), 2000) @ H * rng.uniform(0.2, 2, (2000, 1)) + 0.1 * rng.random(30)
+    W = least_squares(H.T, X.T, simplex=True)[0].T
+    off = departures(X, H, W.astype(np.float32), closed=True)
+    assert off.max() <= allowance(H, np.float32)
+    assert departures(X, H, W, closed=True).max() <= allowance(H)
+    moved = 0.999 * W + 0.001 / 5
+    assert np.median(departures(X, H, moved, closed=True)) > 10 * allowance(H, np.float32)

@@ -15,8 +15,11 @@ the squared distance of :math:`w H` from the nearest point is at most :math:`g \
 Each of its r terms is at most :math:`\epsilon \|x\|^2` (no part :math:`w^*_k h_k` is longer than x,
 as nothing is negative), so that :math:`w H` is within :math:`\sqrt{r \epsilon}\, \|x\|` of it.
 
-Where the weights sum to one, :math:`g_k - g \cdot w` takes the place of :math:`g_k`, and the parts
-may be longer than x; departures are then in units of the longer of x and the sum of their lengths.
+Where the weights sum to one, :math:`g_k - g \cdot w = (h_k - w H) \cdot (w H - x)` takes the place
+of :math:`g_k`. It is divided by :math:`\|h_k\| + \sum_j w_j \|h_j\|`, which is at least the length
+of the first factor, and the departure by the longer of x and that sum, as the parts may be longer
+than x. Weights that are rounded by half an :math:`\epsilon` then depart by at most
+:math:`2 \epsilon`.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ def departures(X: Points, H: FloatArray, W: Any, *, closed: bool = False) -> Flo
     >>> departures(X, H, [[0.0, 2.0], [0.0, 1.01]]).round(4)
     array([0.    , 0.0071])
     >>> departures(np.ones((2, 2)), np.eye(2), [[0.5, 0.5], [1.0, 0.0]], closed=True).round(4)
-    array([0.    , 0.7071])
+    array([0.    , 0.3536])
     """
     W = np.asarray(W, np.float64)
     X, H = _in_range(X, H)
@@ -56,8 +59,11 @@ def departures(X: Points, H: FloatArray, W: Any, *, closed: bool = False) -> Flo
         gradient = W @ (H @ H.T) - np.asarray(X @ H.T)
         if closed:
             gradient -= np.einsum("ij,ij->i", gradient, W)[:, None]
-            lengths = np.maximum(lengths, W @ sizes)
-        gradient *= inverse
+            parts = W @ sizes
+            gradient /= np.maximum(sizes + parts[:, None], np.finfo(float).tiny)
+            lengths = np.maximum(lengths, parts)
+        else:
+            gradient *= inverse
         worst = np.abs(np.minimum(W * sizes, gradient)).max(axis=1, initial=0.0)
         found = worst / np.where(worst > 0, lengths, 1.0)
     return np.where(np.isfinite(W).all(axis=1) & (W >= 0).all(axis=1), found, np.inf)

@@ -91,6 +91,7 @@ def _lower(
     """A state that is lower, or None, and the damping that led to it."""
     g, K, moving = second_order
     r, curvature = len(state.B), np.maximum(np.diag(K), LEAST_CURVATURE)
+    rows = np.unique(moving // r)  # the others stay as they are, to the last bit
     for _ in range(ATTEMPTS):
         T = np.zeros(r * r)
         try:
@@ -100,10 +101,12 @@ def _lower(
             damping *= STIFFENED
             continue
         T *= min(1.0, LONGEST / max(float(np.abs(T).max()), LONGEST))
-        B = state.B + T.reshape(r, r) @ state.B
-        height = B @ sums
+        B = state.B.copy()
+        B[rows] += T.reshape(r, r)[rows] @ state.B
+        height = B[rows] @ sums
         if height.min() > 0:
-            new = objective.evaluate(B / height[:, None], state)
+            B[rows] /= height[:, None]
+            new = objective.evaluate(B, state)
             if np.isfinite(new.value) and new.value < state.value:
                 return new, damping
         damping *= STIFFENED
