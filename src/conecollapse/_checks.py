@@ -237,10 +237,11 @@ def check_effort(effort: Any) -> Effort:
     raise InvalidInputError(f'`effort` must be "exact" or "quick"; got {effort!r}.')
 
 
-def check_count(value: Any, name: str) -> int:
-    """``value`` as an integer >= 1."""
+def check_count(value: Any, name: str, *, or_auto: bool = False) -> int:
+    """``value`` as an integer >= 1; ``or_auto`` says that "auto" would have been right, too."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidInputError(f"{name} must be an integer of at least 1; got {value!r}.")
+        allowed = 'an integer of at least 1, or "auto"' if or_auto else "an integer of at least 1"
+        raise InvalidInputError(f"{name} must be {allowed}; got {value!r}.")
     return int(value)
 
 
@@ -260,6 +261,8 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
     if len(shape) != 2:
         is_row = len(shape) == 1 and shape[0]
         hint = f" Reshape your data: a single row is {name}.reshape(1, -1)." if is_row else ""
+        if len(shape) == 3:
+            hint = f" The pixels of an image are {name}.reshape(-1, {shape[2]})."
         raise InvalidInputError(
             f"{name} has shape {shape}; expected two dimensions, rows and columns.{hint}"
         )

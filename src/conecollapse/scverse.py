@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from conecollapse import estimators
+from conecollapse._checks import check_count
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
@@ -37,6 +38,8 @@ TOP = 50  # genes listed for each program
 PER_MILLION = 1e6
 # share of a program's variance between batches from which it says more of these than of cells
 OF_BATCHES = 0.5
+FIT = 0.8  # share of the cells that the methods of `select_rank` draw
+FEWEST = 3  # cells of which two kinds can be asked
 LARGEST = 12  # number of kinds that `select` tries
 COUNTED = "kullback-leibler"  # the loss for counts
 
@@ -120,6 +123,18 @@ def cluster(
     if isinstance(n_clusters, str) and n_clusters == "auto":
         rank = chosen_rank(table, random_state)
         n_clusters, reason = rank.rank, rank.reason
+    check_count(n_clusters, "n_clusters", or_auto=True)
+    if estimator is not None and not hasattr(estimator, "get_params"):
+        raise InvalidInputError(
+            f"estimator must be an estimator of the package, such as CCNMF(); got {estimator!r}."
+        )
+    if guide is not None:
+        types = len(set(guide) - {""})
+        if types > n_clusters:
+            raise InvalidInputError(
+                f"obs[{guide_key!r}] names {types} types, more than n_clusters = {n_clusters}; ask"
+                f" for {types} or more. unlabeled={unlabeled!r} is what stands for no type."
+            )
     model = estimators.GraphCCNMF() if estimator is None else clone(estimator)
     known = {
         "n_components": n_clusters,
@@ -184,17 +199,31 @@ def select(
     """
     _check(adata)
     table, _ = _table(adata, layer, _columns(adata, use_highly_variable), use_raw=use_raw)
-    ranks = range(2, min(LARGEST, int(0.8 * adata.n_obs)) + 1) if candidates is None else candidates
+    if candidates is None and adata.n_obs < FEWEST:
+        raise InvalidInputError(
+            f"kinds are told apart from {FEWEST} cells on; adata has {adata.n_obs}."
+        )
+    if candidates is not None and (isinstance(candidates, str) or not np.iterable(candidates)):
+        raise InvalidInputError(
+            f"candidates must be numbers to try, such as range(2, 9); got {candidates!r}."
+        )
+    ranks = range(2, min(LARGEST, int(FIT * adata.n_obs)) + 1) if candidates is None else candidates
     ranks = sorted(set(ranks))
     options = {"random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
     if batch_key is None:
         return estimators.select_rank(table, ranks, **options)
-    batches = _column(adata, batch_key)
+    batches = _batches(adata, batch_key)
     if hasattr(table, "samples"):  # still in its file
         raise InvalidInputError(
             "batch_key needs the cells in memory; call adata.to_memory() first."
         )
     rows = [np.flatnonzero(batches == batch) for batch in np.unique(batches)]
+    smallest = min(rows, key=len)
+    if ranks and max(ranks) > FIT * len(smallest):
+        raise InvalidInputError(
+            f"the batch {str(batches[smallest[0]])!r} holds {len(smallest)} of the cells, too few"
+            f" for {max(ranks)} kinds; pass fewer candidates, or leave the batch out."
+        )
     with warnings.catch_warnings():  # a gene may be silent in one batch
         warnings.simplefilter("ignore", EmptyDataWarning)
         found = [estimators.select_rank(table[some], ranks, **options) for some in rows]
@@ -275,11 +304,12 @@ def programs(
     ((10, 2), [['0', '1', '2'], ['3', '4', '5']])
     """
     _check(adata)
-    batches = None if batch_key is None else _column(adata, batch_key)
+    batches = None if batch_key is None else _batches(adata, batch_key)
     columns = _columns(adata, use_highly_variable)
     table, names = _table(adata, layer, columns, whole=True)
     if isinstance(n_programs, str) and n_programs == "auto":
         n_programs = chosen_rank(table, random_state).rank
+    check_count(n_programs, "n_programs", or_auto=True)
     options = {"random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
     model = estimators.ConsensusNMF(n_programs, n_runs=n_runs, loss=COUNTED, **options).fit(
         table, feature_names=names
@@ -374,7 +404,7 @@ def _guide(adata: Any, key: str, unlabeled: str) -> AnyArray:
 
     column = _column(adata, key)
     known = np.array(["" if pd.isna(label) else str(label) for label in column], dtype=object)
-    known[known == unlabeled] = ""
+    known[known == str(unlabeled)] = ""
     if not (known != "").any():
         raise InvalidInputError(
             f"obs[{key!r}] labels no cell: all are {unlabeled!r} or missing; name another column."
@@ -382,8 +412,22 @@ def _guide(adata: Any, key: str, unlabeled: str) -> AnyArray:
     return known
 
 
+def _batches(adata: Any, key: str) -> AnyArray:
+    """The batch of each cell, as text."""
+    import pandas as pd
+
+    batches = _column(adata, key)
+    missing = np.flatnonzero(pd.isna(batches))
+    if len(missing):
+        raise InvalidInputError(
+            f"obs[{key!r}] names no batch for {len(missing)} of {len(batches)} cells, the first of"
+            f" them cell {missing[0]}; name their batch, or leave these cells out."
+        )
+    return batches.astype(str)
+
+
 def _column(adata: Any, key: str) -> AnyArray:
-    if key not in adata.obs:
+    if not isinstance(key, str) or key not in adata.obs:
         raise InvalidInputError(f"obs has no column {key!r}; it has {_listed(adata.obs)}.")
     return np.asarray(adata.obs[key])
 
@@ -518,11 +562,13 @@ def _table(
     if use_raw or stored_at(adata) is None:
         values = _raw(adata, layer) if use_raw else in_memory(adata, layer)
         values = values if columns is None else values[:, columns]
+        if not values.shape[1]:
+            raise InvalidInputError("adata has no genes to use; is this the right object?")
         if not use_raw and values.shape[0] and values.min() < 0:
+            raw = "" if whole else "use_raw=True for the values in adata.raw, or "
             raise InvalidInputError(
                 f"{'X' if layer is None else f'the layer {layer!r}'} has negative values, as"
-                " scanpy's scale leaves them; pass use_raw=True for the values in adata.raw, or the"
-                " layer with those before it was scaled."
+                f" scanpy's scale leaves them; pass {raw}the layer with those before it was scaled."
             )
         return values, names
     table = open_table(adata, layer=layer)

@@ -34,6 +34,7 @@ __all__ = ["Topics", "topic_words", "topics"]
 
 N_WORDS = 10  # of a topic that are listed
 NAMED = 3  # words in the name of a topic
+PERIODS = ("Y", "Q", "M", "W", "D")  # over which documents are counted
 HALF = 0.5  # document that is added to counts, so that no share is zero
 
 
@@ -74,6 +75,10 @@ class Topics:
     dates: Any = None
     given: Mapping[int, str] | None = None
     ngram_range: tuple[int, int] = (1, 1)
+
+    def __repr__(self) -> str:
+        titles = "; ".join(f"{k}: {name}" for k, name in enumerate(self.names))
+        return f"{self.n_topics} topics of {len(self.labels)} documents ({titles})"
 
     @property
     def n_topics(self) -> int:
@@ -130,22 +135,24 @@ class Topics:
         dates = self.dates if dates is None else dates
         if dates is None:
             raise InvalidInputError("there are no dates; pass one for each document.")
-        if len(dates) != len(self.labels):
-            raise InvalidInputError(
-                f"there are {len(dates)} dates for {len(self.labels)} documents; give one for each."
-            )
-        when = pd.PeriodIndex(pd.to_datetime(list(dates)), freq=period)
-        known = self.labels != NO_CLUSTER
-        columns = np.asarray(self.names, dtype=object)[self.labels[known]]
-        shares = pd.crosstab(when[known], columns, normalize="index")
-        shares.index.name, shares.columns.name = "period", "topic"
-        return shares.reindex(columns=self.names, fill_value=0.0)
+        if period not in PERIODS:
+            raise InvalidInputError(f"period must be one of {', '.join(PERIODS)}; got {period!r}.")
+        when = pd.PeriodIndex(_times(dates, len(self.labels)), freq=period)
+        known = (self.labels != NO_CLUSTER) & ~when.isna()
+        numbers = range(self.n_topics)
+        if not known.any():
+            raise InvalidInputError("no document with a topic has a date; give dates.")
+        shares = pd.crosstab(when[known], self.labels[known], normalize="index")
+        shares = shares.reindex(columns=numbers, fill_value=0.0)
+        return shares.set_axis(self.names, axis=1).rename_axis(index="period", columns="topic")
 
     def merge(self, together: Iterable[int]) -> Topics:
         """The same with these topics as one, in the place of the first of them."""
-        chosen = sorted({self._checked(k) for k in together})
+        chosen = sorted({self._checked(k) for k in together}) if np.iterable(together) else []
         if len(chosen) < 2:
-            raise InvalidInputError("merge needs the numbers of two topics or more.")
+            raise InvalidInputError(
+                f"merge needs the numbers of two topics or more, such as [0, 1]; got {together!r}."
+            )
         into = np.arange(self.n_topics)
         into[chosen] = chosen[0]
         into = np.unique(into, return_inverse=True)[1]
@@ -157,6 +164,10 @@ class Topics:
 
     def rename(self, names: Mapping[int, str]) -> Topics:
         """The same with these names: ``rename({0: "graphs"})``."""
+        if not isinstance(names, Mapping):
+            raise InvalidInputError(
+                f"names must be a dictionary, such as {{0: 'graphs'}}; got {names!r}."
+            )
         new = {self._checked(k): str(name) for k, name in names.items()}
         return replace(self, given=dict(self.given or {}) | new)
 
@@ -218,10 +229,8 @@ or None
     True
     """
     known = _texts_of(documents)
-    if dates is not None and len(dates) != len(known.texts):
-        raise InvalidInputError(
-            f"there are {len(dates)} dates for {len(known.texts)} documents; give one for each."
-        )
+    if dates is not None:
+        _times(dates, len(known.texts))
     counts = count_words(
         known, "the data", stop_words=stop_words, ngram_range=ngram_range, min_df=min_df
     )
@@ -229,12 +238,15 @@ or None
     idf = np.log((1 + n) / (1 + df)) + 1
     rows = np.flatnonzero(np.diff(counts.X.indptr))
     X, reason = weighted(counts.X[rows], idf), ""
-    if isinstance(n_topics, str):
-        if n_topics != "auto":
-            raise InvalidInputError(f"n_topics must be a number or 'auto'; got {n_topics!r}.")
+    if isinstance(n_topics, str) and n_topics == "auto":
         rank = chosen_rank(X, random_state)
         n_topics, reason = rank.rank, rank.reason
-    r = check_count(n_topics, "n_topics")
+    r = check_count(n_topics, "n_topics", or_auto=True)
+    if r > len(rows):
+        raise InvalidInputError(
+            f"n_topics = {r}, but only {len(rows)} documents hold a known word; ask for at most"
+            " that many."
+        )
     model = estimators.GraphCCNMF(r, random_state=random_state, n_jobs=n_jobs).fit(X)
     labels = np.full(n, NO_CLUSTER)
     labels[rows] = np.asarray(model.labels_)
@@ -273,7 +285,8 @@ def topic_words(
     sizes = np.bincount(labels[known], minlength=n_topics)[:, None]
     p = (inside + HALF) / (sizes + 1)
     q = (inside.sum(axis=0) - inside + HALF) / (sizes.sum() - sizes + 1)
-    score = np.where(inside > 0, p * np.log(p / q), -np.inf)
+    # a topic of all documents has no others to differ from: the words most of its documents hold
+    score = np.where(inside > 0, np.where(sizes < sizes.sum(), p * np.log(p / q), p), -np.inf)
     order = np.argsort(-score, axis=1, kind="stable")[:, :n_words]
     return [
         [str(vocabulary[j]) for j in best if row[j] > 0]
@@ -290,6 +303,8 @@ def weighted(counts: Sparse, idf: FloatArray) -> Sparse:
 
 
 def _texts_of(documents: Any) -> Texts:
+    if isinstance(documents, (list, tuple)) and not documents:
+        raise InvalidInputError("documents is empty; pass one text or more.")
     texts = None if isinstance(documents, str) else as_texts(documents)
     if texts is None:
         missing = _first_that_is_no_text(documents)
@@ -298,6 +313,35 @@ def _texts_of(documents: Any) -> Texts:
             f" {type(documents).__name__}{missing}."
         )
     return texts
+
+
+def _times(dates: Any, n: int) -> Any:
+    """Times of pandas, one for each of ``n`` documents; missing dates stay missing."""
+    import pandas as pd
+
+    if isinstance(dates, str) or not hasattr(dates, "__len__"):
+        raise InvalidInputError(
+            f"dates must be a list with one date for each document; got {dates!r}."
+        )
+    if len(dates) != n:
+        raise InvalidInputError(
+            f"there are {len(dates)} dates for {n} documents; give one for each."
+        )
+    # a whole number is a year; pandas would take it for nanoseconds
+    years = [
+        str(date) if isinstance(date, (int, np.integer)) and 1000 <= date <= 9999 else date
+        for date in dates
+    ]
+    try:
+        times = pd.to_datetime(pd.Series(years, dtype=object))
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"dates cannot be read as dates of one form ({str(error).split('. You ')[0]}); write"
+            " them as 2024-05-31, or pass dates of pandas."
+        ) from error
+    if times.dt.tz is not None:
+        times = times.dt.tz_localize(None)
+    return pd.DatetimeIndex(times)
 
 
 def _first_that_is_no_text(documents: Any) -> str:

@@ -258,7 +258,10 @@ class TestCluster:
                 ["genes.csv", "-k", "2", "--guide-from", "classes.csv"],
                 "the labels that guide name 3 classes, but there are 2 clusters",
             ),
-            (["genes.csv", "-k", "3", "--guide-from", "obs:few"], "is for .h5ad files"),
+            (
+                ["genes.csv", "-k", "3", "--guide-from", "obs:few"],
+                "--guide-from obs:few is for .h5ad",
+            ),
             (
                 ["genes.csv", "-k", "3", "--guide-from", "classes.csv", "--labels", "classes.csv"],
                 "every sample has a label that guides, so none is left to score",

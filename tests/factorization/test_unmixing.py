@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from conftest import data_file, seeds
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_mixtures import degrees, mixtures, quiet, smooth
 
@@ -238,9 +240,52 @@ def test_what_is_wrong_is_refused_by_name():
         ({"n_components": 3, "unimodal": "both"}, "unimodal must be"),
         ({"n_components": 3, "zero_where": H}, "zero_where has shape"),
         ({"n_components": 3, "fixed_shares": H}, "fixed_shares has shape"),
+        ({"n_components": "many"}, "or \"auto\"; got 'many'"),
+        ({"n_components": 3, "zero_where": np.ones((len(X), 3), bool)}, "nothing of component 0"),
+        ({"n_components": 3, "zero_where": np.arange(3)[:, None] == np.ones(30)}, "component 1"),
+        ({"n_components": 3, "closure": True, "unimodal": "samples"}, "closure=True and unimodal"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             Unmixing(**options).fit(X)
+
+
+@pytest.mark.parametrize("other", ["zero_where", "unimodal"])
+def test_known_shares_exclude_other_knowledge_of_amounts(other):
+    X, _ = scattered(np.random.default_rng(16))
+    known = {"zero_where": np.zeros((len(X), 3), bool), "unimodal": "samples"}[other]
+    with pytest.raises(InvalidInputError, match=f"fixed_shares and {other} cannot be kept"):
+        Unmixing(3, fixed_shares=np.full((len(X), 1), 0.2), **{other: known}).fit(X)
+
+
+def test_a_sparse_known_component_is_taken():
+    X, H = scattered(np.random.default_rng(17))
+    dense, sparse = (
+        Unmixing(3, fixed_components=known).fit(X) for known in (H[:1], sp.csr_array(H[:1]))
+    )
+    np.testing.assert_array_equal(dense.components_, sparse.components_)
+
+
+def test_one_sample_of_counts_is_its_own_component():
+    counts = np.array([[40, 7, 1, 12]])
+    model = Unmixing(1, loss="kullback-leibler").fit(counts)
+    np.testing.assert_allclose(model.embedding_ @ model.components_, counts, rtol=1e-6, atol=1e-6)
+
+
+def test_frames_of_other_features_are_refused_by_name():
+    X, _ = scattered(np.random.default_rng(18))
+    first, second = pd.DataFrame(X[:50]).add_prefix("a"), pd.DataFrame(X[50:]).add_prefix("b")
+    with pytest.raises(InvalidInputError, match="table 1 of X has no feature 'a0'"):
+        Unmixing(3).fit([first, second])
+
+
+def test_a_cube_is_told_how_its_pixels_become_rows():
+    with pytest.raises(InvalidInputError, match=r"pixels of an image are X.reshape\(-1, 5\)"):
+        Unmixing(3).fit(np.ones((4, 3, 5)))
+
+
+def test_a_model_that_is_not_fitted_explains_nothing():
+    with pytest.raises(NotFittedError):
+        Unmixing(3).explain(np.ones(4))
 
 
 def test_draws_of_a_bootstrap_choose_again():

@@ -533,7 +533,7 @@ class TestLabels:
         ("name", "text", "message"),
         [
             ("l.txt", "x\ny\n", "l.txt has 2 labels for 3 samples"),
-            ("l.csv", "a,x\nb,y\n", "has no label for the sample 'c'"),
+            ("l.csv", "a,x\nb,y\n", "has no label for the sample 'c'; give one for each"),
             ("l.csv", "a,x\nb,y\nc,x\nd,x\n", "has a label for 'd', which is no sample"),
             ("l.csv", "a,x\nb,y\na,x\n", "has two labels for 'a'"),
             ("l.csv", "a,x\nb\nc,x\n", "row 2 of l.csv has 1 cells"),

@@ -377,3 +377,75 @@ def test_few_bounds_that_bind_are_found_from_the_solution_without_bounds():
     assert (slope[X == 0] > -1e-9).all()
     assert (slope[X == 0.9] < 1e-9).all()
     assert (side != 0).any()
+
+
+TALL = np.array([[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("A", "b", "options"),
+    [
+        (1e200 * TALL, 1e-200 * TALL.sum(axis=1), {"upper": 1.0}),
+        (1e200 * TALL, 1e-200 * TALL.sum(axis=1), {"weights": [1.0, 2.0, 4.0]}),
+        (1e200 * TALL, 1e-200 * TALL.sum(axis=1), {"allowed": [[True, False], [True, True]]}),
+        (1e-200 * TALL, 1e200 * TALL.sum(axis=1), {"weights": [1.0, 2.0, 4.0]}),
+    ],
+)
+def test_coefficients_that_no_number_holds_are_not_called_optimal(A, b, options):
+    B = np.column_stack([b, b])
+    X, rnorm, info = nnls(A, B, full_output=True, **options)
+    root = np.sqrt(np.asarray(options.get("weights", np.ones(3))))[:, None]
+    R = root * (B - A @ X)
+    np.testing.assert_allclose(
+        rnorm, [np.abs(R).max() * np.linalg.norm(r / np.abs(R).max()) for r in R.T], rtol=1e-12
+    )
+    assert not info.converged.any()
+
+
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [(1e-150, {"l1": 1e-7}), (1e150, {"allowed": [True, False], "x0": [1.0, 1.0]})],
+)
+def test_penalties_and_starts_beyond_all_numbers_leave_no_nan(size, options):
+    x, rnorm, info = nnls(size * TALL, 1e-180 * TALL[:, 0], full_output=True, **options)
+    assert np.isfinite([*x, rnorm, *info.kkt_residual, *info.least]).all()
+    if "l1" in options:  # it is 1e+323 times what the columns gain
+        assert info.converged.all()
+        assert not x.any()
+
+
+def test_a_right_hand_side_of_zeros_has_the_solution_zero_from_any_start():
+    rng = np.random.default_rng(0)
+    A, upper = rng.standard_normal((20, 60)), 10.0 ** rng.uniform(-300, 300, 60)
+    x, rnorm, info = nnls(A, np.zeros(20), upper=upper, x0=rng.random(60), full_output=True)
+    assert not x.any()
+    assert rnorm == 0
+    assert info.converged.all()
+
+
+@pytest.mark.parametrize("options", [{"upper": [0.4, 0.8, 1.0]}, {"ridge": 1e-3}, {}])
+def test_coefficients_sum_to_one_where_nothing_is_shown_to_be_optimal(options):
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((5, 1)) + 1e-13 * rng.standard_normal((5, 3))
+    B = rng.standard_normal((5, 4)) * [1e120, 1e90, 1e60, 1e30]
+    X, rnorm, _ = nnls(A, B, simplex=True, full_output=True, **options)
+    np.testing.assert_allclose(X.sum(axis=0), 1.0, atol=1e-8)
+    assert (X >= 0).all()
+    assert (options.get("upper", [1.0] * 3) - X.T >= -1e-12).all()
+    np.testing.assert_allclose(rnorm, np.linalg.norm(B - A @ X, axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e12])
+@pytest.mark.parametrize("by_row", [True, False])
+def test_rounding_to_float32_is_judged_in_the_norm_of_the_weights(by_row, weight):
+    rng = np.random.default_rng(0)
+    one, other = rng.standard_normal((2, 20, 1))
+    A = np.hstack([one, 1e-4 * other - one]).astype(np.float32)
+    B = (A.astype(float) @ (rng.uniform(1e4, 2e4, 4) * np.ones((2, 1)))).astype(np.float32)
+    weights = np.full((20, 4), weight)
+    if not by_row:
+        weights[0] = weight * rng.random(4)
+    X, rnorm, info = nnls(A, B, weights=weights, full_output=True)
+    true = np.sqrt((weights * (A.astype(float) @ X - B) ** 2).sum(axis=0))
+    np.testing.assert_allclose(rnorm, true, rtol=1e-6)
+    assert not info.converged.any()

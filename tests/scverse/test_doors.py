@@ -228,3 +228,37 @@ def test_warnings_name_genes_and_name_them_once(adata):
         assert len(said) == 1, said
         assert "'gene3', 'gene4'" in said[0]
         assert len(said[0]) < 130
+
+
+def test_mistakes_are_told_in_words_of_the_call():
+    adata = cells(np.random.default_rng(20))
+    adata.obs["batch"] = [None, *["a"] * 40, *["b"] * 39]
+    adata.obs["few"] = [*["x"] * 3, *["y"] * 77]
+    adata.obs["small"] = [*["x"] * 76, *["y"] * 4]
+    scaled = adata.copy()
+    scaled.X = scaled.X.toarray() - 1
+    for call, message in (
+        (lambda: scverse.cluster(adata, 0), 'n_clusters must be .* or "auto"; got 0'),
+        (lambda: scverse.programs(adata, "x"), "n_programs must be .* or \"auto\"; got 'x'"),
+        (lambda: scverse.cluster(adata, 1, guide_key="few"), "names 2 types, more than n_cl"),
+        (lambda: scverse.cluster(adata, 2, guide_key=["few"]), "obs has no column"),
+        (lambda: scverse.cluster(adata, 2, estimator="graph"), "got 'graph'"),
+        (lambda: scverse.cluster(adata[:, :0], 2, use_highly_variable=False), "no genes"),
+        (lambda: scverse.select(adata, 5), "such as range"),
+        (lambda: scverse.select(adata[:2]), "from 3 cells on; adata has 2"),
+        (lambda: scverse.select(adata, batch_key="batch"), "no batch for 1 of 80 cells"),
+        (lambda: scverse.select(adata, [2, 9], batch_key="small"), "the batch 'y' holds 4 of the"),
+        (lambda: scverse.programs(adata, 3, batch_key="batch"), "no batch for 1 of 80 cells"),
+        (lambda: scverse.programs(scaled, 3), "pass the layer"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            call()
+
+
+def test_the_mark_of_cells_without_a_type_can_be_a_number():
+    adata = cells(np.random.default_rng(21))
+    adata.obs["few"] = [*range(5), *[-1] * 75]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        scverse.cluster(adata, 6, guide_key="few", unlabeled=-1)
+    assert list(adata.obs["conecollapse"].cat.categories)[:5] == ["0", "1", "2", "3", "4"]

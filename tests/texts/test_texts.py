@@ -110,7 +110,9 @@ def test_pairs_of_words_can_be_counted():
     [
         (("one text", 2), "a list of strings"),
         ((["a text", None, "b"], 2), "entry 1 is 'None'"),
-        ((["red apples"] * 4, "many"), "a number or 'auto'"),
+        ((["red apples"] * 4, "many"), "or \"auto\"; got 'many'"),
+        (([], 2), "documents is empty"),
+        ((["red apples"] * 4, 5), "n_topics = 5, but only 4 documents"),
     ],
 )
 def test_what_are_no_documents_is_refused(arguments, message):
@@ -125,5 +127,46 @@ def test_what_does_not_fit_is_refused(found):
         found.merge([1])
     with pytest.raises(InvalidInputError, match="2 dates for 60 documents"):
         found.over_time(["2020", "2021"])
+    with pytest.raises(InvalidInputError, match="dates must be a list"):
+        found.over_time("M")
+    with pytest.raises(InvalidInputError, match="period must be one of Y, Q"):
+        found.over_time(["2020"] * 60, "month")
+    with pytest.raises(InvalidInputError, match="no document with a topic has a date"):
+        found.over_time([None] * 60)
+    with pytest.raises(InvalidInputError, match=r"such as .0, 1.; got 0"):
+        found.merge(0)
+    with pytest.raises(InvalidInputError, match="names must be a dictionary"):
+        found.rename(["x"])
+    for options, message in (
+        ({"ngram_range": (2, 1)}, "ngram_range must be"),
+        ({"ngram_range": 2}, "ngram_range must be"),
+        ({"min_df": -1}, "min_df must be"),
+        ({"min_df": 1.5}, "min_df must be"),
+        ({"dates": ["soon"] * 60}, "dates cannot be read"),
+        ({"dates": ["01/02/2024", *["2024-03-04"] * 59]}, "dates of one form"),
+        ({"dates": 5}, "dates must be a list"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            texts.topics(make_documents()[0], 3, **options)
     with pytest.raises(InvalidInputError, match="stop_words must be"):
         texts.topics(make_documents()[0], 3, stop_words="klingon")
+
+
+def test_whole_numbers_are_years(found):
+    shares = found.over_time([2019] * 30 + [2020] * 30)
+    assert [str(year) for year in shares.index] == ["2019", "2020"]
+
+
+def test_topics_of_one_name_stay_apart_over_time(found):
+    shares = found.rename({0: "same", 1: "same"}).over_time([2020] * 60)
+    np.testing.assert_allclose(shares.to_numpy()[0], np.bincount(found.labels) / 60)
+
+
+def test_a_single_topic_is_named_by_the_words_of_most_documents(found):
+    words = found.merge([0, 1, 2]).words[0]
+    holds = np.bincount(found.table.indices, minlength=len(found.vocabulary))
+    assert words[0] == found.vocabulary[holds.argmax()]
+
+
+def test_topics_are_shown_in_a_line(found):
+    assert repr(found).startswith("3 topics of 60 documents (0: ")

@@ -53,7 +53,7 @@ from conecollapse._nnls.complement import pivot_complement
 from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_block
 from conecollapse._nnls.constraints import Constraints, check_problem, check_start
 from conecollapse._nnls.lists import is_alone, solve_lists
-from conecollapse._nnls.problem import TINY, WELL_ENOUGH, Problem, column_norms, safe_units
+from conecollapse._nnls.problem import TINY, WELL_ENOUGH, Problem, safe_units
 from conecollapse._threads import (
     current_threads,
     for_ranges,
@@ -558,6 +558,7 @@ def _solve_checked(
     start = None if x0 is None else np.maximum(check_start(x0, n, k, flat), 0.0)
     dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64
     step = max(1, RHS_BLOCK_ENTRIES // max(A.shape))
+    root = np.ones((1, 1))  # of the weights, which are in the norm
     if options is None:
         solver, used = _plain_blocks(A, k, method, start, limit, full_output)
     else:
@@ -566,7 +567,9 @@ def _solve_checked(
                 'method="bpp" solves x >= 0 alone; with bounds, penalties, masks or weights leave'
                 " method out."
             )
-        scaled = Scaled.of(A, Constraints.checked(options, A.shape[0], n, k))
+        constraints = Constraints.checked(options, A.shape[0], n, k)
+        root = constraints.root_weights
+        scaled = Scaled.of(A, constraints)
         solver, used = _constrained_blocks(scaled, start, limit)
         step = block_length(scaled, step)
     step = min(step, max(LEAST_BLOCK, -(-k // (2 * current_threads()))))
@@ -580,7 +583,8 @@ def _solve_checked(
             block = np.asarray(B[:, cols].toarray() if sp.issparse(B) else B[:, cols])
             # a copy of our own
             record, kkt = solver(np.array(block.T, np.float64, order="C"), cols)
-            X[:, cols] = _held(A, block, record, dtype)
+            some = root if root.shape[1] == 1 else root[:, cols]
+            X[:, cols] = _held(A, block, some, record, dtype)
             parts[i] = (record.rnorm, record.least, record.ending, record.steps, kkt)
 
     with serial_blas() if len(blocks) > 1 else nullcontext():
@@ -594,27 +598,32 @@ def _solve_checked(
     return (x, norm, info) if full_output else (x, norm)
 
 
-def _held(A: Points, block: AnyArray, record: Record, dtype: Any) -> AnyArray:
+def _held(A: Points, block: AnyArray, root: FloatArray, record: Record, dtype: Any) -> AnyArray:
     """The solutions as numbers of ``dtype``, cut off at the largest one. Where that changes a
     solution, its residual norm is measured again, and it is not optimal."""
     limits, X = np.finfo(dtype), record.X.T
     is_lost = np.isnan(record.rnorm)
     is_lost |= ((limits.max < X) | ((X > 0) & (limits.tiny > X))).any(axis=0)
     if dtype is np.float32:
-        rounding = column_norms(A.astype(np.float64)) @ X * SINGLE_ROUNDING
-        size = row_norms(np.asarray(block.T, np.float64))
+        squares = A.astype(np.float64) ** 2 if not sp.issparse(A) else A.astype(np.float64).power(2)
+        weights = np.broadcast_to(root**2, (A.shape[0], root.shape[1]))
+        lengths = np.sqrt(np.asarray(squares.T @ weights))
+        rounding = (lengths * X).sum(axis=0) * SINGLE_ROUNDING
+        size = row_norms(np.asarray(block * root, np.float64).T)
         is_lost |= rounding > np.maximum(OPTIMAL_WITHIN * record.rnorm, SINGLE_ZERO * size)
     X = np.minimum(X, limits.max).astype(dtype)
     for j in np.flatnonzero(is_lost):
-        record.rnorm[j] = _distance(A, X[:, j], block[:, j])
+        record.rnorm[j] = _distance(A, X[:, j], block[:, j], root[:, min(j, root.shape[1] - 1)])
     record.ending[is_lost & (record.ending == OPTIMAL)] = UNPROVEN
     return X
 
 
-def _distance(A: Points, x: FloatArray, b: FloatArray) -> float:
-    """``|b - A x|`` of a solution that was cut off, measured so that no square is lost."""
+def _distance(A: Points, x: FloatArray, b: FloatArray, root: FloatArray) -> float:
+    """The length of ``root (b - A x)`` of a solution that was cut off, measured so that no square
+    is lost."""
     with np.errstate(over="ignore"):
         r = np.abs(np.asarray(b, np.float64) - np.asarray(A @ np.asarray(x, np.float64)).ravel())
+        r = r * root
     peak = float(r.max(initial=0.0))
     return peak * float(np.linalg.norm(r / peak)) if 0 < peak < np.inf else peak
 

@@ -61,8 +61,11 @@ START_CONDITION = 1e-10
 # length
 LIFT = 0.5
 LARGEST_RIDGE = 1e100  # how many times longer than a column the root of the ridge may be
+# a penalty this many times the longest products with b leaves x at zero, as any larger one does
+LARGEST_L1 = 1e140
 # how many times longer than the longest column a right-hand side may be with a sum of one
 FARTHEST = 1e140
+LONGEST_START = 1e100  # a start with larger coefficients of unit columns is none
 KKT_ROUNDING = 1e-13  # a solution with a larger KKT residual is refined,
 ROUNDS = 3  # at most this often
 # corrections of a fit that should be exact: the first may show that a variable taken to be free is
@@ -216,7 +219,10 @@ def new_block(
         peaks[peaks == 0] = 1.0
         W /= peaks[:, None]
         ridge = ridge / peaks[:, None]
-    l1 = c.l1 * scaled.inverse / (scale * peaks[:, None]) if c.l1 else np.zeros((1, n))
+    l1 = np.zeros((1, n))
+    if c.l1:
+        with np.errstate(over="ignore", under="ignore"):
+            l1 = np.minimum(c.l1 / peaks[:, None] / scale * scaled.inverse, LARGEST_L1)
     bounds = (
         np.full((1, n), np.inf)
         if c.upper is None
@@ -376,7 +382,9 @@ def solve_block(
     block, peaks = new_block(scaled, shared.gram, B, units, columns)
     scale = np.ones((len(B), 1)) if c.simplex else units[:, None]
     if start is not None:
-        start = start / np.where(scaled.inverse > 0, scaled.inverse, np.inf) / scale
+        with np.errstate(over="ignore", under="ignore"):
+            start = start / np.where(scaled.inverse > 0, scaled.inverse, np.inf) / scale
+        start[~(start <= LONGEST_START).all(axis=1) | (block.size == 0)] = 0.0
     # with ridge every column is independent of the others, else at most one for each row, and one
     # more with a sum
     capacity = n if c.ridge else min(n, m + 1)
@@ -396,15 +404,38 @@ def solve_block(
         optimal = is_optimal(found.value + rounding, least, block.size)
     if c.simplex:
         optimal &= np.abs(solved.X.sum(axis=1) - 1) <= SUM_ERROR
-    record, outward = Record.empty(len(B), n), units * np.sqrt(peaks)
-    record.X[:] = solved.X * scaled.inverse * scale
-    if c.upper is not None:  # which the scaling may have missed by a last digit
-        bounds = c.upper.T if c.upper.shape[1] == 1 else c.upper[:, columns].T
-        record.X[:] = np.minimum(record.X, bounds)
-    record.rnorm[:], record.least[:] = found.rnorm * outward, least * outward
+    record = Record.empty(len(B), n)
+    bounds = np.full((1, n), np.inf)
+    if c.upper is not None:
+        bounds = (c.upper if c.upper.shape[1] == 1 else c.upper[:, columns]).T
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        outward = units * np.sqrt(peaks)
+        X = np.where(solved.X > 0, solved.X * (scaled.inverse * scale), 0.0)
+        # the scaling may have missed a bound by a last digit
+        record.X[:] = np.minimum(X, bounds)
+        record.rnorm[:], record.least[:] = found.rnorm * outward, np.fmax(least, 0.0) * outward
+    is_lost = ~(solved.X >= 0) | ((solved.X > 0) & ~(X >= TINY))
+    record.X[np.isnan(solved.X)] = 0.0
+    # which no number holds: measured again
+    record.rnorm[is_lost.any(axis=1)] = np.nan
+    if c.simplex:
+        for i in np.flatnonzero(~(np.abs(record.X.sum(axis=1) - 1) <= SUM_ERROR)):
+            most, may = (each[min(int(i), len(each) - 1)] for each in (bounds, block.allowed))
+            most = np.where(may, np.minimum(most, 1.0), 0.0)
+            record.X[i] = _summing_to_one(record.X[i], most)
+            record.rnorm[i] = np.nan
     record.ending[:] = np.where(finished, np.where(optimal, OPTIMAL, UNPROVEN), STEP_LIMIT)
     record.steps[:] = solved.steps
-    return record, found.kkt
+    return record, np.where(np.isnan(found.kkt), np.inf, found.kkt)
+
+
+def _summing_to_one(x: FloatArray, most: FloatArray) -> FloatArray:
+    """Coefficients near ``x``, at most ``most``, that sum to one."""
+    x = np.minimum(x, most)
+    if (total := x.sum()) >= 1:
+        return np.asarray(x / total)
+    room = most - x
+    return np.asarray(x + room * min((1 - total) / max(room.sum(), TINY), 1.0))
 
 
 def measure(scaled: Scaled, block: Block, solved: Solved) -> Checked:

@@ -53,6 +53,14 @@ class Constraints:
             row_weights, weights = weights[:, 0], None
         return cls(bool(simplex), upper, ridge, l1, allowed, row_weights, weights)
 
+    @property
+    def root_weights(self) -> FloatArray:
+        """The roots of the weights, in columns for the problems or in one for all."""
+        if self.weights is not None:
+            return np.asarray(np.sqrt(self.weights))
+        one = np.ones(1) if self.row_weights is None else self.row_weights
+        return np.asarray(np.sqrt(one)[:, None])
+
 
 def _penalty(value: Any, name: str) -> float:
     try:

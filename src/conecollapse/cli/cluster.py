@@ -241,9 +241,11 @@ def known_classes(
     if table.text_column is not None:
         return np.array(read_column(file, column).texts, dtype=np.str_)
     if file.suffix.lower() != ".h5ad":
+        guides = missing is not None
+        given = f"--guide-from {COLUMN}{column}" if guides else argument("label_column", column)
         raise InvalidInputError(
-            f"{argument('label_column', column)} is for .h5ad files and beside"
-            f" {argument('text_column', ...)}; name a file with --labels."
+            f"{given} is for .h5ad files and beside {argument('text_column', ...)}; name a file"
+            f" with {'--guide-from' if guides else '--labels'}."
         )
     return obs_column(whole_h5ad(file), column, file.name, missing)
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_array, as_points, check_count
 from conecollapse._errors import InvalidInputError
@@ -171,6 +172,8 @@ class Unmixing(MixtureNMF):
         """
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
+        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
+            check_count(self.n_components, "n_components", or_auto=True)
         data = self._prepare(_stack(X), feature_names, layer)
         points = data.table.array.astype(np.float64, copy=False)
         self.n_components_, self.reason_ = self._count(points, data)
@@ -184,7 +187,7 @@ class Unmixing(MixtureNMF):
             W, H = constrain(np.asarray(as_dense(points)), H, known)
         if self.closure:
             H, W = self._close(kept, H, found.feature_noise), None
-        fixed = 0 if self.fixed_components is None else len(self.fixed_components)
+        fixed = 0 if known.fixed is None else len(known.fixed)
         order = self._learn(
             data,
             H,
@@ -210,6 +213,7 @@ class Unmixing(MixtureNMF):
     def _read_constraints(self, data: Prepared) -> Constraints:
         """The parameters that say what is known, checked."""
         r, n, m = self.n_components_, data.n_samples, data.n_features
+        self._check_together()
         known = Constraints(fixed=self._read_fixed(data.unit), closure=bool(self.closure))
         if self.zero_where is not None:
             mask = np.asarray(self.zero_where)
@@ -217,6 +221,12 @@ class Unmixing(MixtureNMF):
                 raise InvalidInputError(
                     f"zero_where has shape {mask.shape} and type {mask.dtype}; expected bool, and"
                     f" ({n}, {r}) for amounts or ({r}, {m}) for components."
+                )
+            absent = np.flatnonzero(mask.all(axis=0 if mask.shape == (n, r) else 1))
+            if len(absent):
+                raise InvalidInputError(
+                    f"zero_where leaves nothing of component {absent[0]}: True marks entries that"
+                    " are zero; leave some of it False, or ask for fewer components."
                 )
             if mask.shape == (n, r):
                 known = replace(known, zero_amounts=mask)
@@ -238,6 +248,19 @@ class Unmixing(MixtureNMF):
             )
         return replace(known, peaks_of_amounts=has_peak)
 
+    def _check_together(self) -> None:
+        """Refuse parameters of which one would have to be broken for the other."""
+        amounts = {"zero_where": self.zero_where, "unimodal": self.unimodal}
+        shares = {"fixed_shares": self.fixed_shares}
+        name = "closure=True" if self.closure else "fixed_shares"
+        if not self.closure and self.fixed_shares is None:
+            return
+        for other, value in (amounts | shares if self.closure else amounts).items():
+            if value is not None:
+                raise InvalidInputError(
+                    f"{name} and {other} cannot be kept at the same time; leave one of them out."
+                )
+
     def _read_shares(self, n: int, r: int) -> FloatArray:
         shares = np.asarray(as_points(self.fixed_shares, "fixed_shares", needs="shares are >= 0"))
         shares = shares.astype(np.float64)
@@ -252,6 +275,7 @@ class Unmixing(MixtureNMF):
     def explain(self, x: Any) -> Explanation:
         """One sample in terms of the components: amounts, shares, what each contributes, and what
         none explains."""
+        check_is_fitted(self)
         table = check_table(self, np.atleast_2d(as_array(as_dense(x), "x")), reset=False)
         if table.shape[0] != 1:
             raise InvalidInputError(
@@ -327,5 +351,12 @@ def _stack(X: Any) -> Any:
             " components need the same features."
         )
     if all(hasattr(part, "iloc") for part in X):
+        for i, part in enumerate(X):
+            missing = [str(name) for name in X[0].columns if name not in part.columns]
+            if missing:
+                raise InvalidInputError(
+                    f"table {i} of X has no feature {missing[0]!r}, which table 0 has; tables with"
+                    " common components need the same features."
+                )
         return pd.concat(X)
     return sp.vstack(X, "csr") if any(is_sparse(part) for part in X) else np.vstack(X)

@@ -160,6 +160,23 @@ class WordCounts:
     language: str | None  # of the stop words; None if they are the user's own, or none
 
 
+def _check_counting(ngram_range: Any, min_df: Any) -> None:
+    pair = isinstance(ngram_range, (tuple, list)) and len(ngram_range) == 2
+    if not pair or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in ngram_range):
+        pair = False
+    if not pair or ngram_range[0] > ngram_range[1]:
+        raise InvalidInputError(
+            "ngram_range must be the least and most words of what is counted, such as (1, 2); got"
+            f" {ngram_range!r}."
+        )
+    whole = isinstance(min_df, (int, np.integer)) and not isinstance(min_df, bool) and min_df >= 1
+    if min_df is not None and not whole and not (isinstance(min_df, float) and 0 <= min_df <= 1):
+        raise InvalidInputError(
+            "min_df must be a number of documents of at least 1, or a share from 0.0 to 1.0; got"
+            f" {min_df!r}."
+        )
+
+
 def count_words(
     documents: Texts,
     source: str,
@@ -182,6 +199,7 @@ def count_words(
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
+    _check_counting(ngram_range, min_df)
     n = len(documents.texts)
     least = 1 if n < FEW else max(LEAST, int(np.ceil(LEAST_SHARE * n)))
     most = n if n < FEW else max(int(MOST_SHARE * n), least)
@@ -190,7 +208,7 @@ def count_words(
         preprocessor=without_markup,
         stop_words=left_out,
         token_pattern=WORD,
-        ngram_range=ngram_range,
+        ngram_range=tuple(ngram_range),
         min_df=least if min_df is None else min_df,
         max_df=most,
         vocabulary=vocabulary,
@@ -199,8 +217,9 @@ def count_words(
         counts = words.fit_transform(documents.texts)
     except ValueError as error:  # no word is left
         raise InvalidInputError(
-            f"{source} has no word that occurs in {least if min_df is None else min_df} or more of"
-            f" its {n} documents; is this the right text?"
+            f"{source} has no word that occurs in {least if min_df is None else min_df} or more"
+            f" {'(a share) ' if isinstance(min_df, float) else ''}of its {n} documents and in at"
+            f" most {most} of them; is this the right text?"
         ) from error
     X = sp.csr_array(counts).astype(np.float64)
     return WordCounts(X, as_names(words.get_feature_names_out(), "words"), language)

@@ -156,7 +156,7 @@ def _match_names(rows: list[list[str]], names: list[str], path: Path) -> list[st
             "; if the samples are on the other axis of the table, pass"
             f" {argument('features_in', 'rows')} or {argument('features_in', 'columns')}"
         )
-        hint = turned if len(missing) == len(names) else ""
+        hint = turned if len(missing) == len(names) else "; give one for each"
         raise InvalidInputError(
             f"{path.name} has no label for the sample {missing[0]!r}{more}{hint}."
         )

@@ -461,7 +461,8 @@ def _read_fixed(file: Path, table: TableFile) -> FloatArray:
             if str(feature) not in at:
                 raise InvalidInputError(
                     f"{name} has no feature {quoted(str(feature))}, which the data has; a known"
-                    " component needs a value for each."
+                    " component needs a value for each. If these are the samples, pass"
+                    f" {argument('features_in', 'rows')} or {argument('features_in', 'columns')}."
                 )
         return values[:, [at[str(feature)] for feature in table.features]]
     if known.n_features != table.n_features:

@@ -38,6 +38,7 @@ LEAST_OF_COUNTS = 1e-14  # counts that are rounded products
 # singular values beyond the subspace, in units of independent noise, up to which it is that
 INDEPENDENT = 2.0
 ROUNDS = 3  # of the subspace and beta
+ONE_LENGTH = 1e-9  # relative difference of lengths that rounding makes
 ENOUGH = 20  # samples beyond r for a slope
 
 
@@ -168,5 +169,7 @@ def _slope(points: Points, relative: FloatArray, beta: float, r: int) -> float:
     """The slope of the logarithm of the squared residuals over that of the lengths."""
     V = _in_subspace(points, relative, beta, r).Vt[:r]
     left = row_lengths(points) ** 2 - np.square(np.asarray(points @ V.T)).sum(axis=1)
+    if np.ptp(relative) <= ONE_LENGTH * relative.max():  # nothing to take a slope over
+        return 0.0
     logs = np.log(np.maximum(left, np.finfo(np.float64).tiny))
     return float(np.clip(np.polyfit(np.log(relative), logs, 1)[0], 0.0, 2.0))
