@@ -22,7 +22,7 @@ from collections.abc import Callable
 from benchmarks import summaries
 from benchmarks.summaries import RESULTS, ROOT, Record, read_record, source
 
-PAGES = ("README.md", "docs/measurements.md", "docs/scale.md", "docs/what-reproduces.md")
+PAGES = ("README.md", "docs/measurements.md", "docs/what-reproduces.md")
 COMMANDS = {
     "cones": "python benchmarks/bench_cone.py",
     "awkward": "python benchmarks/awkward_tables.py",

@@ -56,8 +56,68 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def workers(record: Record) -> str:
-    """The table that the benchmark of Dask workers prints."""
-    return record.results
+    """The range of the gains of Dask workers, and the largest cone of each kind."""
+    rows = rows_of(record.results)
+    last = {name.split(", ", 1)[1].partition(",")[0]: name for name in rows}
+    gains = [float(row["busiest, and calling thread"].split()[2]) for row in rows.values()]
+    columns = ["in memory", "tasks of two workers", "busiest, and calling thread"]
+    shown = table(
+        ["cone of", *columns],
+        [(last[kind], *(rows[last[kind]][one] for one in columns)) for kind in list(last)[:3]],
+    )
+    return f"{min(gains):g} to {max(gains):g} times faster for {len(rows)} cones.\n\n{shown}"
+
+
+def missing(record: Record) -> str:
+    """The error of each method on each set, as a share of that of the means."""
+    errors: dict[str, dict[str, str]] = {}
+    for line in record.results.splitlines()[1:]:
+        name, method, error = re.findall(r"(\S+) +(.+?) +([\d.]+) +[\d.]+ s", line)[0]
+        errors.setdefault(name, {})[method] = f"{float(error):.2f}"
+    methods = list(dict.fromkeys(method for row in errors.values() for method in row))
+    rows = [(name, *(row.get(method, "-") for method in methods)) for name, row in errors.items()]
+    return table(["set", *methods], rows)
+
+
+def hulls(record: Record) -> str:
+    """The agreement with Qhull, and the times beside the peer's."""
+    agreement, *lines = record.results.splitlines()
+    form = r"(.+?): (\d+) vertices in ([\d.]+ s) .*?, (.+) ([\d.]+ s): (\d+)x"
+    rows = [re.fullmatch(form, line).groups() for line in lines]
+    shown = table(["points", "vertices", "ours", "peer", "its time", "times faster"], rows)
+    return f"{agreement[0].upper()}{agreement[1:]}.\n\n{shown}"
+
+
+def receptor(record: Record) -> str:
+    """Our error beside the recorded one, and the time of ten starts."""
+    lines = [line.split() for line in record.results.splitlines()[1:]]
+    ratios, seconds = ([float(line[k]) for line in lines] for k in (-1, 4))
+    return (
+        f"For {lines[0][1]} to {lines[-1][1]} factors of each table ours is {min(ratios):.4f} to"
+        f" {max(ratios):.4f} times the recorded error, in {min(seconds):g} to {max(seconds):g} s."
+    )
+
+
+def nmf(record: Record) -> str:
+    """How much faster than scikit-learn, and than multiplicative updates."""
+    rows = []
+    for part in re.split(r"\n(?=[A-Z])", record.results):
+        name, *lines = part.splitlines()
+        ours, theirs = (re.findall(r", ([\d.]+ s)", line) for line in lines[:1] * 2)
+        gains = [re.findall(r"([\d.]+) times faster", line)[-1] for line in lines]
+        rows.append((name, ours[0], theirs[1], gains[0], gains[1]))
+    heads = ("HierarchicalNMF", "scikit-learn CD", "times faster", "EM-ONMF, times faster than MU")
+    return table(["table", *heads], rows)
+
+
+def sample_samson(record: Record) -> str:
+    """Times of the pixel purity index there and here."""
+    theirs, ours = re.findall(r"PPI ([\d.]+ s), the same here ([\d.]+ s)", record.printed)[0]
+    proven = re.findall(r"bound: ([\d.]+ s)", record.printed)[0]
+    return (
+        f"On SAMSON with 1024 functionals PPI takes {theirs}, the same here {ours}, and"
+        f" Cone.sample with proof and bound {proven} of processor time."
+    )
 
 
 def rows_of(printed: str) -> dict[str, dict[str, str]]:
