@@ -17,7 +17,7 @@ from common import DATA
 from sklearn import datasets as small
 
 from conecollapse.datasets import load
-from conecollapse.datasets.weighting import tfidf
+from conecollapse.datasets import tfidf
 
 PAPER = (
     "AMLALL",

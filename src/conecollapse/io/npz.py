@@ -33,7 +33,11 @@ Arrays = Mapping[str, AnyArray]
 def read(path: Path) -> Matrix:
     """Read the table of such a file, with ``feature_names`` (or ``vocab``) and ``sample_names`` if
     they are in it."""
-    arrays = load_npz(path)
+    return read_arrays(load_npz(path), path)
+
+
+def read_arrays(arrays: Arrays, path: Path) -> Matrix:
+    """The table that these arrays of a file are."""
     values = _values(arrays, path)
     features_in, because = _axis_of_labels(values.shape, arrays)
     keys = [SAMPLE_KEYS, FEATURE_KEYS]
