@@ -35,7 +35,7 @@ from conecollapse.datasets.files import (
 )
 from conecollapse.datasets.paper_sets import DIGITS, registry
 from conecollapse.datasets.texts import tfidf
-from conecollapse.io.npz import load_npz, read_arrays
+from conecollapse.io.npy import load_npz, read_arrays
 
 _SETS = {**registry, DIGITS.name: DIGITS}
 # what NumPy, SciPy and the archive modules raise for a file that is truncated, damaged or of
@@ -181,7 +181,7 @@ def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Parsed:
 
 
 def _parse_npz(image_shape: tuple[int, int] | None, path: Path) -> Parsed:
-    """A ``.npz`` file as `conecollapse.io.npz` reads it, features x samples as in the paper unless
+    """A ``.npz`` file as `conecollapse.io.npy` reads it, features x samples as in the paper unless
     its labels say otherwise, with the names of words and classes; ``image_shape`` is that of the
     paper's images."""
     arrays = load_npz(path)
