@@ -4,8 +4,7 @@ Some changes mean the same in correct code, or only word a message, and are neve
 
 - sizes: whole numbers of at least 16 in assignments at module level (`is_size`). They bound memory,
   are limits for which the next number would do as well, or choose between ways to the same result;
-- arguments and conditions that decide only about speed or checks: SPEED_AND_CHECKS, and conditions
-  of a ``with`` that may be a ``nullcontext``;
+- arguments that decide only about speed or checks: SPEED_AND_CHECKS;
 - texts, annotations, decorators, ``__repr__``, and the choice between two texts of which one is an
   f-string.
 """
@@ -16,12 +15,11 @@ import ast
 import random
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernel_caches import PACKAGE
-
-AREAS = ("certificates", "_nnls", "geometry", "io", "runs")
+PACKAGE = Path("src/conecollapse")
 
 COMPARISONS = {
     ast.Lt: ("<", ">="),
@@ -71,6 +69,11 @@ class Mutant:
     @property
     def place(self) -> str:
         return f"{self.file}:{self.line}#{self.number}"
+
+    @property
+    def area(self) -> str:
+        """The folder of the package."""
+        return self.file.split("/")[0]
 
     def applied(self, source: bytes) -> bytes:
         return source[: self.start] + self.new + source[self.stop :]
@@ -227,16 +230,6 @@ class Finder(ast.NodeVisitor):
                 self.replace(bound, f"({self.text(bound)}) {shift}")
         self.generic_visit(node)
 
-    def visit_With(self, node: ast.With) -> None:
-        for item in node.items:
-            if not (
-                isinstance(item.context_expr, ast.IfExp)
-                and "nullcontext()" in self.text(item.context_expr)
-            ):
-                self.visit(item.context_expr)
-        for statement in node.body:
-            self.visit(statement)
-
     def visit_IfExp(self, node: ast.IfExp) -> None:
         branches = (node.body, node.orelse)
         if all(map(is_text, branches)) and any(
@@ -299,9 +292,10 @@ def is_whole(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
 
 
-def all_mutants(tree: Path) -> list[Mutant]:
+def all_mutants(tree: Path, areas: Iterable[str]) -> list[Mutant]:
+    """Every mutant of these folders of the package."""
     package = tree / PACKAGE
-    files = sorted(path for area in AREAS for path in (package / area).rglob("*.py"))
+    files = sorted(path for area in areas for path in (package / area).rglob("*.py"))
     return [
         m
         for path in files
@@ -310,6 +304,7 @@ def all_mutants(tree: Path) -> list[Mutant]:
 
 
 def drawn(mutants: list[Mutant], number: int, seed: int) -> list[Mutant]:
+    """One mutant of each of so many lines."""
     lines = defaultdict(list)
     for m in mutants:
         lines[m.file, m.line].append(m)

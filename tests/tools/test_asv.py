@@ -20,7 +20,7 @@ MODULES = ("cone", "nmf", "nnls")
 @pytest.fixture
 def suite(monkeypatch):
     """A function that gives a module of the suite; imports leave no trace."""
-    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
+    monkeypatch.syspath_prepend(FOLDER)
     before = set(sys.modules)
     yield lambda name: importlib.import_module(f"asv_suite.{name}")
     for name in set(sys.modules) - before:
@@ -56,8 +56,8 @@ def test_every_benchmark_runs_on_its_tiny_problem(suite, module):
 
 @pytest.mark.parametrize("module", ["cone", "nmf"])
 def test_a_missing_dataset_is_skipped(suite, module, monkeypatch, tmp_path):
+    monkeypatch.setenv("CONECOLLAPSE_DATA", str(tmp_path))
     module = suite(module)
-    monkeypatch.setattr(sys.modules["common"], "DATA", tmp_path)
     kind = next(
         kind
         for kind in vars(module).values()

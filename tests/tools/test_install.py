@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import os
 import pickle
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,7 +19,6 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from numba.core.caching import IndexDataCacheFile
 from packaging.version import Version
 from setup_oldest import EXTRAS, PYPROJECT, oldest
 
@@ -41,12 +40,20 @@ def nothing_said(monkeypatch):
 
 
 @pytest.fixture
-def module(tmp_path, monkeypatch):
-    """A function that makes a new kernel ``double`` from a file, with ``NUMBA_CACHE_DIR`` beside
-    it."""
+def kernels(tmp_path, monkeypatch):
+    """The folder in which numba keeps kernels."""
+    with monkeypatch.context() as context:
+        context.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+        numba.config.reload_config()
+        yield tmp_path / "kernels"
+    numba.config.reload_config()
+
+
+@pytest.fixture
+def module(tmp_path, kernels):  # noqa: ARG001
+    """A function that makes a new kernel ``double`` from a file, kept in ``kernels``."""
     file = tmp_path / "module.py"
     file.write_text(f"from conecollapse._kernels import kernel\n\n@kernel\n{DOUBLE}")
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
 
     def loaded():
         spec = importlib.util.spec_from_file_location("module", file)
@@ -55,10 +62,6 @@ def module(tmp_path, monkeypatch):
         return made.double
 
     return loaded
-
-
-def kept(folder: Path) -> list[Path]:
-    return [*folder.rglob("*.nbi"), *folder.rglob("*.nbc")]
 
 
 @pytest.mark.usefixtures("nothing_said")
@@ -73,9 +76,9 @@ def test_a_kernel_that_cannot_be_kept_runs_and_one_warning_says_so():
     assert len(said) == 1
 
 
-def test_kernels_are_kept_in_numbas_folder(module, tmp_path):
+def test_kernels_are_kept_in_numbas_folder(module, kernels):
     assert module()(3) == 6
-    assert len(kept(tmp_path / "kernels")) == 2
+    assert len(list(kernels.rglob("*.nb[ic]"))) == 2
     again = module()
     assert again(3) == 6
     assert sum(again.compiled().stats.cache_hits.values()) == 1
@@ -95,13 +98,13 @@ def outer(x):
 """
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("change", [{"by": 3}, {"code": "x + 2"}, {"options": "(fastmath=True)"}])
 def test_a_kernel_is_compiled_anew_when_another_file_changes_what_is_built_into_it(
     change, tmp_path, monkeypatch
 ):
     """An old one would go on with the constants and kernels of before, as after an upgrade of the
     package."""
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "outer.py").write_text(OUTER)
 
@@ -126,21 +129,23 @@ def test_a_kernel_is_compiled_anew_when_another_file_changes_what_is_built_into_
 @pytest.mark.usefixtures("nothing_said")
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.filterwarnings(f"ignore:{CANNOT}")
-def test_a_damaged_cache_counts_as_none(module, tmp_path, suffix):
+def test_a_damaged_cache_counts_as_none(module, kernels, suffix):
     assert module()(3) == 6
-    for file in (tmp_path / "kernels").rglob(f"*.{suffix}"):
+    for file in kernels.rglob(f"*.{suffix}"):
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     assert module()(3) == 6
 
 
 @pytest.mark.usefixtures("nothing_said")
-def test_a_full_disk_costs_the_cache_and_not_the_result(module, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(IndexDataCacheFile, "save", full)
-    with pytest.warns(UserWarning, match=CANNOT):
-        assert module()(3) == 6
+def test_a_full_disk_costs_the_cache_and_not_the_result(module):
+    limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))  # not a byte in any file
+    try:
+        with pytest.warns(UserWarning, match=CANNOT):
+            value = module()(3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+    assert value == 6
 
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipeline.py"

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import setup_browser
 
 pytestmark = pytest.mark.own
 
@@ -68,8 +67,9 @@ def test_help_has_a_line_for_every_target(checkout):
     assert all(len(line.split()) > 2 for line in lines)
 
 
-def test_test_says_what_it_will_install_and_where(checkout):
-    assert [line.split(":")[0] for line in make(checkout, "announce", "GOALS=test")] == [
+@pytest.mark.parametrize("target", ["test", "quick"])
+def test_a_target_says_what_it_needs_and_where_it_will_be(checkout, target):
+    assert [line.split(":")[0] for line in make(checkout, "announce", f"GOALS={target}")] == [
         "To be installed in .venv, in this folder"
     ]
 
@@ -84,12 +84,6 @@ def test_test_all_says_what_it_will_install_and_where(checkout):
     assert len(said) == 2 or (
         len(said) == 3 and said[1].startswith("To be installed in .venv-oldest, in this folder: ")
     )
-
-
-def test_a_target_speaks_of_what_it_needs_only(checkout):
-    assert [line.split(":")[0] for line in make(checkout, "announce", "GOALS=quick")] == [
-        "To be installed in .venv, in this folder"
-    ]
 
 
 def test_nothing_is_said_when_all_is_installed(checkout):
@@ -111,46 +105,26 @@ def test_it_is_said_before_anything_is_installed(checkout, target):
     assert max(said) < min(done)
 
 
-class TestBrowser:
-    @pytest.fixture(autouse=True)
-    def machine(self, monkeypatch):
-        """A Debian machine without a browser, and root at work; what would be run is recorded."""
-        self.programs, self.run = {"apt-get"}, []
-        monkeypatch.setattr(
-            setup_browser.shutil,
-            "which",
-            lambda name: f"/usr/bin/{name}" if name in self.programs else None,
-        )
-        monkeypatch.setattr(setup_browser.os, "geteuid", lambda: 0)
-        monkeypatch.delenv("CHROMIUM", raising=False)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root installs packages of the system")
+def test_a_browser_is_installed_after_it_was_announced_and_not_against_the_users_will(checkout):
+    def browser(word, **more):
+        environment = {"PATH": str(checkout / "programs"), **more}
+        command = [sys.executable, checkout / "tests" / "tools" / "setup_browser.py", word]
+        return subprocess.run(
+            command, cwd=checkout, env=environment, capture_output=True, text=True, check=True
+        ).stdout
 
-        def run(command, **_):
-            self.run.append(command[:2])
-            return subprocess.CompletedProcess(command, 1)
-
-        monkeypatch.setattr(setup_browser.subprocess, "run", run)
-
-    def test_packages_of_the_system_are_announced(self, capsys):
-        assert setup_browser.plan().startswith(
-            "To be installed on this system, outside this folder, with apt-get: chromium "
-        )
-        assert self.run == []
-        setup_browser.install()
-        assert self.run == [["apt-get", "install"], ["apt-get", "update"], ["apt-get", "install"]]
-        assert capsys.readouterr().out.startswith("apt-get could not install Chromium: ")
-
-    def test_nothing_is_installed_against_the_user_s_will_or_without_rights(self, monkeypatch):
-        monkeypatch.setenv("CHROMIUM", "no")
-        assert "will be skipped" in setup_browser.plan()
-        setup_browser.install()
-        monkeypatch.delenv("CHROMIUM")
-        monkeypatch.setattr(setup_browser.os, "geteuid", lambda: 1000)
-        assert "will be skipped" in setup_browser.plan()
-        setup_browser.install()
-        assert self.run == []
-
-    def test_a_browser_that_is_there_is_used(self):
-        self.programs.add("chromium")
-        assert setup_browser.plan() is None
-        setup_browser.install()
-        assert self.run == []
+    apt = checkout / "programs" / "apt-get"
+    apt.write_text("#!/bin/sh\necho $1 >> called\nexit 1\n")
+    apt.chmod(0o755)
+    (checkout / "programs" / "sh").symlink_to(shutil.which("sh"))
+    assert "will be skipped" in browser("plan", CHROMIUM="no")
+    assert browser("install", CHROMIUM="no") == ""
+    assert browser("plan").startswith(
+        "To be installed on this system, outside this folder, with apt-get: chromium "
+    )
+    assert not (checkout / "called").exists()
+    assert browser("install").startswith("apt-get could not install Chromium: ")
+    assert (checkout / "called").read_text().split() == ["install", "update", "install"]
+    install_all(checkout)
+    assert browser("plan") == browser("install") == ""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import pytest
-from mutant_changes import Finder
-from mutant_runs import change
-from mutant_tests import TESTS
-from mutants import ROOT
+from mutant_changes import PACKAGE, Finder, all_mutants
+from mutants import AREAS, ROOT, Copy
 
 pytestmark = pytest.mark.own
 
@@ -45,7 +41,6 @@ def changes(source):
         ("@njit(cache=True)\ndef f():\n    '''1 + 1'''", []),
         ("LIMIT, BLOCK, FEW = 200 * 2**20, 1024, 3", ["LIMIT, BLOCK, FEW = 200 * 2**20, 1024, 4"]),
         ("def f():\n    LIMIT = 1024", ["def f():\n    LIMIT = 1025"]),
-        ("with serial() if a < b else nullcontext():\n    x = a", []),
         ("with opened(a < b):\n    x = a", ["with opened(a >= b):\n    x = a"]),
         ("x = f'and {n} more' if n > 1 else ''", []),
         (
@@ -60,24 +55,31 @@ def test_the_changes_of_a_line(source, expected):
     assert sorted(changes(source)) == sorted(expected)
 
 
-def test_the_map_of_tests_names_files_that_exist():
-    for prefix, patterns in TESTS.items():
-        assert (ROOT / "src" / "conecollapse" / prefix).exists(), prefix
-        for pattern in patterns:
-            assert list((ROOT / "tests").rglob(f"{pattern}.py")), pattern
+def test_the_tests_of_each_area_are_folders_that_exist():
+    for area, folders in AREAS.items():
+        assert (ROOT / PACKAGE / area).is_dir()
+        assert all((ROOT / folder).is_dir() for folder in folders)
 
 
-def test_the_code_of_a_loaded_function_is_changed(tmp_path):
-    (tmp_path / "src" / "conecollapse").mkdir(parents=True)
-    path, space = tmp_path / "src" / "conecollapse" / "x.py", {}
-    source = (
-        b"class A:\n    def f(self, a):\n        return a + 1\n\n\ndef g(a):\n    return a + 1\n"
-    )
-    exec(compile(source, str(path), "exec"), space)
-    functions = defaultdict(list)
-    for one in (space["A"].f, space["g"]):
-        functions[str(path), one.__qualname__, one.__code__.co_firstlineno].append(one)
-    m = next(m for m in Finder("x.py", source).mutants() if m.new == b"-" and m.line == 3)
-    path.write_bytes(m.applied(source))
-    change(tmp_path, m, [], functions)
-    assert (space["A"]().f(3), space["g"](3)) == (2, 4)
+@pytest.mark.slow
+def test_a_mutant_is_killed_by_the_tests_of_its_line(tmp_path):
+    source, test = "def half(x):\n    return x / 2\n", "from conecollapse.io.half import half\n"
+    test += "def test_half():\n    assert half({}) == {}\n"
+    for file, text in {
+        "src/conecollapse/__init__.py": "",
+        "src/conecollapse/io/__init__.py": "",
+        "src/conecollapse/io/half.py": source,
+        "tests/io/test_one.py": test.format(4, 2),
+        "tests/io/test_zero.py": test.format(0, 0).replace("test_half", "test_zero"),
+        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['full']\n",
+    }.items():
+        (tmp_path / "checkout" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "checkout" / file).write_text(text)
+    copy = Copy(tmp_path / "checkout", tmp_path)
+    records = copy.record("io")
+    tests = ["tests/io/test_one.py::test_half", "tests/io/test_zero.py::test_zero"]
+    assert records["lines"]["io/half.py:2"] == sorted(records["took"]) == tests
+    first = {m.new: m for m in all_mutants(copy.tree, ["io"])}
+    assert copy.judge(first[b"*"], records) == ("killed", tests[0])
+    del records["took"][tests[0]]
+    assert copy.judge(first[b"*"], records) == ("survived", "")
