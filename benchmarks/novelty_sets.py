@@ -16,8 +16,7 @@ import scipy.sparse as sp
 from common import DATA
 from sklearn import datasets as small
 
-from conecollapse.datasets import load
-from conecollapse.datasets.weighting import tfidf
+from conecollapse.datasets import load, tfidf
 
 PAPER = (
     "AMLALL",

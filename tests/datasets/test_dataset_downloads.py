@@ -15,7 +15,7 @@ from dataset_files import cancer, citeseer
 
 from conecollapse import DatasetError, DatasetNotFoundError
 from conecollapse.datasets import load, registry
-from conecollapse.datasets.download import cache_folder
+from conecollapse.datasets.files import cache_folder
 from conecollapse.datasets.loading import _SETS
 
 

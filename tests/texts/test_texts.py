@@ -9,8 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 from conecollapse import InvalidInputError, texts
-from conecollapse.io.documents import as_texts, choose_stop_words, count_words
-from conecollapse.io.stop_words import LANGUAGES, stop_words_of
+from conecollapse.io.documents import (
+    LANGUAGES,
+    as_texts,
+    choose_stop_words,
+    count_words,
+    stop_words_of,
+)
 
 SENTENCES = {
     "english": "the cat is in the house and it was not with the dog",

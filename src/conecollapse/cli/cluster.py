@@ -231,8 +231,8 @@ def known_classes(
 
     from conecollapse._errors import InvalidInputError, argument
     from conecollapse.io import read_labels
-    from conecollapse.io.annotated import obs_column, whole_h5ad
     from conecollapse.io.documents import read_column
+    from conecollapse.io.h5ad import obs_column, whole_h5ad
 
     if labels is not None:
         return read_labels(labels, table.sample_names, table.n_samples)
@@ -279,7 +279,7 @@ def _write_h5ad(run: ClusterRun, file: Path, path: Path) -> None:
     """The data with the results of ``run`` in ``obs``, ``obsm``, ``varm`` and ``uns``, as
     `conecollapse.scverse.cluster` writes them."""
     from conecollapse._files import whole_file
-    from conecollapse.io.annotated import highly_variable, new_anndata, whole_h5ad
+    from conecollapse.io.h5ad import highly_variable, new_anndata, whole_h5ad
     from conecollapse.runs.preparing import chosen_features
     from conecollapse.scverse import write_clusters
 

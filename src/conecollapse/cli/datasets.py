@@ -94,7 +94,7 @@ def fetch(
     )
     if dataset.differs:
         say(f"differs from the paper's: {dataset.differs}.")
-    say(f"cite: {dataset.citation}")
+    say(f"cite: {dataset.info.citation}")
     if out is not None:
         images = (
             ""
@@ -108,11 +108,11 @@ def fetch(
 
 
 def _where(entry: Any) -> str:
-    from conecollapse.datasets.search import places
+    from conecollapse.datasets.files import find_sets
 
     if not entry.files:
         return "installed"
-    if next(places(entry), None) is not None:
+    if next(find_sets(entry), None) is not None:
         return "on this machine"
     return "can be fetched" if entry.downloadable else f"by hand: {entry.page}"
 

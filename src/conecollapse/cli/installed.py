@@ -75,7 +75,7 @@ def _say_threads() -> None:
 
 def _say_places() -> None:
     """Where compiled kernels are kept, as numba looks for a place, and where datasets are."""
-    from conecollapse.datasets.download import cache_folder
+    from conecollapse.datasets.files import cache_folder
 
     named = os.environ.get("NUMBA_CACHE_DIR")
     package = Path(__file__).parents[1]

@@ -6,12 +6,11 @@ where to get it; `info` looks up one. `make_cone`, `make_separable` and `make_to
 anchors and topics.
 """
 
-from conecollapse.datasets.dataset import Dataset
-from conecollapse.datasets.entry import DatasetInfo, File, Package
+from conecollapse.datasets.dataset import Dataset, DatasetInfo, File, Package
 from conecollapse.datasets.loading import info, list_datasets, load
 from conecollapse.datasets.paper_sets import METHODS, registry
 from conecollapse.datasets.synthetic import Planted, make_cone, make_separable, make_topics
-from conecollapse.datasets.weighting import tfidf
+from conecollapse.datasets.texts import tfidf
 
 __all__ = [
     "METHODS",

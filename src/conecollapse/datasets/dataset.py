@@ -1,14 +1,86 @@
-"""What a parser returns, and what `load` makes of it."""
+"""What is known about a dataset before it is loaded, what the parser of its files returns, and what
+`load` makes of both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._types import IntArray, Points, TableSizes
+
+
+@dataclass(frozen=True)
+class File:
+    """A file, or a folder, of a set's original layout."""
+
+    name: str  # its path below the data folder
+    url: str = ""  # empty if it has to be downloaded by hand
+    checksum: str = ""  # "sha256:..." or "sha1:...", empty if none was published
+    unpacked: str = ""  # a folder that can replace the archive
+
+
+@dataclass(frozen=True)
+class Package:
+    """An installable package that contains a set's files; they are read without importing the
+    package."""
+
+    name: str
+    folder: str  # inside the package
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A row of the registry: what the paper's Tables 1 and 2 say about a dataset, and where to get
+    it.
+
+    Attributes
+    ----------
+    name, domain : str
+        The paper's name ("AMLALL") and domain ("gene", "medical", "text" or "image").
+    n_samples, n_features, n_classes : int
+        As the paper's Table 1 has them.
+    files : tuple of File
+        The original layout, in the order in which ``parse`` takes the paths.
+    parse : callable
+        Reads those files.
+    page : str
+        Where the set is described or can be downloaded by hand.
+    citation, licence : str
+    differs : str
+        How the original files differ from the paper's matrix, its shape apart; empty when they do
+        not, as far as is known.
+    npz_differs : str or None
+        The same for the ``.npz`` copy, where that is another.
+    package : Package or None
+        An installable package that contains the files.
+    image_shape : (height, width) or None
+    purity : mapping of method to purity
+        The set's row of the paper's Table 2; empty for sets that are not in it.
+    """
+
+    name: str
+    domain: str
+    n_samples: int
+    n_features: int
+    n_classes: int
+    files: tuple[File, ...]
+    parse: Callable[..., Parsed]
+    page: str
+    citation: str
+    licence: str
+    differs: str = ""
+    npz_differs: str | None = None
+    package: Package | None = None
+    image_shape: tuple[int, int] | None = None
+    purity: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def downloadable(self) -> bool:
+        """Whether every file has an address to download it from."""
+        return bool(self.files) and all(file.url for file in self.files)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +117,14 @@ class Parsed:
             raise ValueError("it has an entry that is not a non-negative number")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Dataset(TableSizes):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Dataset(TableSizes, Parsed):
     """A labelled non-negative table, and where it comes from.
 
     Attributes
     ----------
-    name, domain : str
-        The paper's name ("AMLALL") and domain ("gene", "medical", "text" or "image").
+    info : DatasetInfo
+        What is known about the set: its citation, licence and row of the paper's Table 2.
     X : (n_samples, n_features) array or CSR array of float64
         Sparse for text, dense for all else.
     y : (n_samples,) array of int64
@@ -67,24 +139,22 @@ class Dataset(TableSizes):
         Where this copy was found.
     differs : str
         How it differs from the paper's; empty when it does not, as far as is known.
-    citation, licence : str
-    paper_purity : mapping of method to purity
-        The set's row of the paper's Table 2; empty for sets that are not in it.
     """
 
-    name: str
-    domain: str
-    X: Points
-    y: IntArray
-    feature_names: tuple[str, ...] | None
-    target_names: tuple[str, ...] | None
-    image_shape: tuple[int, int] | None
+    info: DatasetInfo
     weighting: str | None
     source: str
     differs: str
-    citation: str
-    licence: str
-    paper_purity: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The paper's name."""
+        return self.info.name
+
+    @property
+    def domain(self) -> str:
+        """ "gene", "medical", "text" or "image"."""
+        return self.info.domain
 
     @property
     def n_classes(self) -> int:
@@ -107,8 +177,3 @@ def encode(labels: Iterable[str], classes: Sequence[str]) -> IntArray:
         raise ValueError(
             f"it has a label {error.args[0]!r}, which is none of {', '.join(classes)}"
         ) from error
-
-
-def from_zero(labels: IntArray) -> IntArray:
-    """Numbered classes renumbered 0, 1, ... in their order."""
-    return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)

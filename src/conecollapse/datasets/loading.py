@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import math
 import struct
 import tarfile
 import warnings
 import zipfile
 import zlib
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
 
 from conecollapse._errors import (
     DatasetError,
@@ -17,13 +24,18 @@ from conecollapse._errors import (
     quoted,
 )
 from conecollapse._files import sha256_of
-from conecollapse.datasets.dataset import Dataset, Parsed
-from conecollapse.datasets.download import downloaded
-from conecollapse.datasets.entry import DatasetInfo
+from conecollapse.datasets.dataset import Dataset, DatasetInfo, Parsed
+from conecollapse.datasets.files import (
+    DATA_VARIABLE,
+    SUMS_FILE,
+    Found,
+    download_files,
+    find_absent,
+    find_sets,
+)
 from conecollapse.datasets.paper_sets import DIGITS, registry
-from conecollapse.datasets.parsers.npz import parse_npz
-from conecollapse.datasets.search import DATA_VARIABLE, SUMS_FILE, Found, absent, places
-from conecollapse.datasets.weighting import tfidf
+from conecollapse.datasets.texts import tfidf
+from conecollapse.io.npy import load_npz, read_arrays
 
 _SETS = {**registry, DIGITS.name: DIGITS}
 # what NumPy, SciPy and the archive modules raise for a file that is truncated, damaged or of
@@ -113,33 +125,27 @@ def load(name: str, *, weighting: str = "tfidf", download: bool = True) -> Datas
         raise InvalidInputError(f"weighting must be 'tfidf' or 'counts'; got {weighting!r}.")
     parsed, found = _obtain(entry, download)
     is_text = entry.domain == "text"
+    if is_text and weighting == "tfidf":
+        parsed = replace(parsed, X=tfidf(parsed.X))
     return Dataset(
-        name=entry.name,
-        domain=entry.domain,
-        X=tfidf(parsed.X) if is_text and weighting == "tfidf" else parsed.X,
-        y=parsed.y,
-        feature_names=parsed.feature_names,
-        target_names=parsed.target_names,
-        image_shape=parsed.image_shape,
+        **vars(parsed),
+        info=entry,
         weighting=weighting if is_text else None,
         source=found.source,
-        differs=_differs(entry, parsed, found.is_npz),
-        citation=entry.citation,
-        licence=entry.licence,
-        paper_purity=entry.purity,
+        differs=_differs(entry, parsed, _is_npz(found)),
     )
 
 
-def _obtain(entry: DatasetInfo, download: bool) -> tuple[Parsed, Found]:
+def _obtain(entry: DatasetInfo, may_download: bool) -> tuple[Parsed, Found]:
     if not entry.files:
         return entry.parse(), Found((), f"shipped with {entry.page}")
-    found = next(places(entry), None)
+    found = next(find_sets(entry), None)
     if found is not None:
         files = ", ".join(repr(str(path)) for path in found.paths)
         return _read(entry, found, files, "replace it with a whole copy"), found
-    if download and entry.downloadable:
+    if may_download and entry.downloadable:
         return _download(entry)
-    folder, lacking = absent(entry)
+    folder, lacking = find_absent(entry)
     ways = [
         f"put {', '.join(lacking)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or"
         f" a folder that {DATA_VARIABLE} names"
@@ -149,6 +155,10 @@ def _obtain(entry: DatasetInfo, download: bool) -> tuple[Parsed, Found]:
     raise DatasetNotFoundError(f"{entry.name} is not on this machine: {'; or '.join(ways)}.")
 
 
+def _is_npz(found: Found) -> bool:
+    return [path.suffix for path in found.paths] == [".npz"]
+
+
 def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Parsed:
     """The content of the files, checked; when they are damaged, one sentence that says where they
     are and what to do."""
@@ -156,11 +166,8 @@ def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Parsed:
         for path in found.paths:
             if path.is_file() and not path.stat().st_size:
                 raise ValueError(f"{path.name} is empty")
-        parsed = (
-            parse_npz(found.paths[0], entry.image_shape)
-            if found.is_npz
-            else entry.parse(*found.paths)
-        )
+        parse = partial(_parse_npz, entry.image_shape) if _is_npz(found) else entry.parse
+        parsed = parse(*found.paths)
         parsed.check()
     except DatasetError:
         raise
@@ -173,9 +180,27 @@ def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Parsed:
     return parsed
 
 
+def _parse_npz(image_shape: tuple[int, int] | None, path: Path) -> Parsed:
+    """A ``.npz`` file as `conecollapse.io.npy` reads it, features x samples as in the paper unless
+    its labels say otherwise, with the names of words and classes; ``image_shape`` is that of the
+    paper's images."""
+    arrays = load_npz(path)
+    matrix, y = read_arrays(arrays, path), arrays["y"]
+    X = matrix.values if matrix.features_in == "columns" else matrix.values.T
+    X = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X)
+    side = math.isqrt(X.shape[1])
+    if image_shape is not None and X.shape[1] != math.prod(image_shape):
+        image_shape = (side, side) if side * side == X.shape[1] else None
+    words, classes = (
+        next((tuple(map(str, arrays[key])) for key in keys if key in arrays), None)
+        for keys in (("vocab",), ("class_names", "classes"))
+    )
+    return Parsed(X.astype(np.float64), y, words, classes, image_shape)
+
+
 def _download(entry: DatasetInfo) -> tuple[Parsed, Found]:
     """Download, read, record the checksums; only then does it move into the cache."""
-    with downloaded(entry) as folder:
+    with download_files(entry) as folder:
         urls = ", ".join(file.url for file in entry.files)
         found = Found(tuple(folder / file.name for file in entry.files), f"downloaded from {urls}")
         parsed = _read(entry, found, urls, "it was not kept, try again")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from conecollapse.datasets.entry import DatasetInfo, File, Package
-from conecollapse.datasets.parsers import genes, images, text
+from conecollapse.datasets import genes, images, texts
+from conecollapse.datasets.dataset import DatasetInfo, File, Package
 
 METHODS = ("MU", "ANLS", "PNMF", "ONMF", "Sparse NMF", "CC-NMF")
 # Table 2: purity, one column for each of METHODS
@@ -124,7 +124,7 @@ _TEXTS = (
     DatasetInfo(
         *("MED", "text", 1033, 5831, 31),
         files=(File("med.tar.gz", f"{_MEDLINE}/med.tar.gz", unpacked="med"),),
-        parse=text.med,
+        parse=texts.med,
         page=f"{_MEDLINE}/",
         citation=(
             "Deerwester et al. (1990), Indexing by latent semantic analysis, JASIS 41:391-407."
@@ -145,7 +145,7 @@ _TEXTS = (
                 unpacked="citeseer",
             ),
         ),
-        parse=text.citeseer,
+        parse=texts.citeseer,
         page="https://linqs.org/datasets/",
         citation=(
             "Sen et al. (2008), Collective classification in network data, AI Magazine"
@@ -157,7 +157,7 @@ _TEXTS = (
     DatasetInfo(
         *("WEBKB4", "text", 4196, 10000, 4),
         files=(File("webkb-data.gtar.gz", f"{_WEBKB}/webkb-data.gtar.gz", unpacked="webkb"),),
-        parse=text.webkb4,
+        parse=texts.webkb4,
         page="http://www.cs.cmu.edu/~webkb/",
         citation=(
             "Craven et al. (1998), Learning to extract symbolic knowledge from the World Wide Web,"
@@ -170,7 +170,7 @@ _TEXTS = (
     DatasetInfo(
         *("7SECTORS", "text", 4556, 10000, 7),
         files=(File("7sectors.tar.gz", unpacked="7sectors"),),
-        parse=text.sectors,
+        parse=texts.sectors,
         page="http://www.cs.cmu.edu/~webkb/",
         citation=(
             "McCallum et al. (1998), Improving text classification by shrinkage in a hierarchy of"
@@ -183,7 +183,7 @@ _TEXTS = (
     DatasetInfo(
         *("REUTERS", "text", 8293, 18933, 65),
         files=(File("Reuters21578.mat"),),
-        parse=text.cai,
+        parse=texts.cai,
         page=_CAI,
         citation=(
             "Lewis (1997), Reuters-21578 text categorization test collection; the copy of Cai, He &"
@@ -196,7 +196,7 @@ _TEXTS = (
     DatasetInfo(
         *("RCV1", "text", 9625, 29992, 4),
         files=(File("RCV1_4Class.mat"),),
-        parse=text.cai,
+        parse=texts.cai,
         page=_CAI,
         citation=(
             "Lewis, Yang, Rose & Li (2004), RCV1: a new benchmark collection for text"

@@ -27,8 +27,8 @@ from conecollapse._errors import (
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.estimators._estimator import WITH_WEIGHTS
 from conecollapse.io import TableFile, TableSource, open_table
-from conecollapse.io.annotated import in_memory, is_anndata, stored_at
-from conecollapse.io.names import as_names
+from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
+from conecollapse.io.matrix import as_names
 from conecollapse.tables import Table, as_table, recognised
 
 SAFE = (1e-30, 1e30)  # largest entries with which sixth powers and their sums stay in range

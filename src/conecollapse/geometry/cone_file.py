@@ -37,7 +37,7 @@ from conecollapse.certificates import (
     plain,
 )
 from conecollapse.io.limits import check_file
-from conecollapse.io.npz import load_npz
+from conecollapse.io.npy import load_npz
 
 FORMAT = "conecollapse-cone-3"
 BESIDE = "beside."  # begins the names of arrays that are no part of the cone

@@ -17,8 +17,7 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse.io.headings import ROWS_JUDGED, detect_layout, is_number, is_text
-from conecollapse.io.matrix import Matrix
-from conecollapse.io.names import as_names
+from conecollapse.io.matrix import Matrix, as_names
 from conecollapse.io.text import Line, read_rows, read_text, suffix
 
 MIN_TEXT = 4  # words of a cell that is more than a name

@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conecollapse._errors import InvalidInputError, argument, quoted
-from conecollapse.io import (
-    delimited,
-    h5ad,
-    market,
-    npy,
-    npz,
-    parquet,
-)
+from conecollapse.io import delimited, frames, h5ad, market, npy
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.text import is_gzipped, suffix
 
@@ -32,11 +25,11 @@ class Format(NamedTuple):
 
 FORMATS = {
     ".npy": Format(npy.read, npy.blocks),
-    ".npz": Format(npz.read),
+    ".npz": Format(npy.read_npz),
     ".csv": Format(delimited.read, options=("header", "names"), may_be_gzipped=True),
     ".tsv": Format(delimited.read, options=("header", "names"), may_be_gzipped=True),
     ".mtx": Format(market.read, market.blocks, may_be_gzipped=True),
-    ".parquet": Format(parquet.read, options=("names",)),
+    ".parquet": Format(frames.read_parquet, options=("names",)),
     ".h5ad": Format(h5ad.read, h5ad.blocks, options=("layer",)),
 }
 

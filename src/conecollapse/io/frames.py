@@ -6,6 +6,8 @@ column must hold numbers.
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,8 @@ import numpy as np
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
 from conecollapse.io.headings import ROWS_JUDGED, Layout, are_axes, are_ids
-from conecollapse.io.matrix import IMPUTE, Matrix
-from conecollapse.io.names import as_names, place
+from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
+from conecollapse.io.matrix import IMPUTE, Matrix, as_names, place
 
 
 def is_frame(data: Any) -> bool:
@@ -135,3 +137,36 @@ def _no_number(column: Any, where: str, names: AnyArray | None, source: str) -> 
         f"{source} has {value!r} where a number belongs, in row {place(row, names)}, {where}; drop"
         " or convert that column."
     )
+
+
+# what pandas raises for metadata of its own that it cannot use; pyarrow's exceptions are added
+# where it is imported
+PANDAS_RAISES = (ValueError, TypeError, LookupError, AttributeError, OSError, NotImplementedError)
+
+
+def read_parquet(path: Path, names: bool | None = None) -> Matrix:
+    """Read a frame; its index, or a first column of names, names the rows."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise InvalidInputError(
+            f"{path.name} needs the package pyarrow; install it with: pip install"
+            ' "conecollapse[parquet]".'
+        )
+    return from_frame(_frame(path), path.name, names)
+
+
+def _frame(path: Path) -> Any:
+    import pandas as pd
+    import pyarrow
+    import pyarrow.parquet
+
+    raises = (*PANDAS_RAISES, pyarrow.ArrowException)
+    try:
+        size = pyarrow.parquet.read_metadata(path)
+    except raises as error:
+        raise unreadable(path, error) from error
+    packed = sum(size.row_group(k).total_byte_size for k in range(size.num_row_groups))
+    check_room(max(packed, NUMBER_BYTES * size.num_rows * size.num_columns), path)
+    try:
+        return pd.read_parquet(path, engine="pyarrow")
+    except raises as error:
+        raise unreadable(path, error) from error

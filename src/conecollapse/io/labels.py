@@ -9,9 +9,8 @@ from typing import Any
 from conecollapse._errors import InvalidInputError, argument, quoted
 from conecollapse._types import AnyArray
 from conecollapse.io.limits import check_file, too_large
-from conecollapse.io.names import as_names
-from conecollapse.io.npy import load_npy
-from conecollapse.io.npz import load_npz
+from conecollapse.io.matrix import as_names
+from conecollapse.io.npy import load_npy, load_npz
 from conecollapse.io.text import read_rows, read_text, suffix
 
 LABEL_FORMATS = (".txt", ".csv", ".tsv", ".npy", ".npz")

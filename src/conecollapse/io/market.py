@@ -29,10 +29,8 @@ from conecollapse.io.limits import (
     most_bytes,
     unreadable,
 )
-from conecollapse.io.matrix import Matrix
-from conecollapse.io.names import as_names
-from conecollapse.io.source import TableSource
-from conecollapse.io.spill import Entries, Spill
+from conecollapse.io.matrix import Matrix, as_names
+from conecollapse.io.source import Entries, Spill, TableSource
 from conecollapse.io.text import GZIP_RAISES, is_gzipped, open_bytes, read_lines, stem
 
 FEATURE_FILES, SAMPLE_FILES = ("features.tsv", "genes.tsv"), ("barcodes.tsv",)

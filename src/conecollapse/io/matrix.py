@@ -3,6 +3,7 @@ transposed or checked; and the check that they are real, finite and non-negative
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,6 @@ from conecollapse._checks import LARGEST_ENTRY, first_entry
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, Points
 from conecollapse.io.headings import Layout
-from conecollapse.io.names import place
 
 KINDS = {"c": "complex numbers", "O": "Python objects", "U": "text", "S": "text", "M": "dates"}
 IMPUTE = "remove or impute such values first"
@@ -126,3 +126,35 @@ def _check_values(values: Points, matrix: Matrix, source: str) -> None:
     row, column, value = first_entry(values, bad)
     where = f"row {place(row, matrix.row_names)}, column {place(column, matrix.column_names)}"
     raise InvalidInputError(f"{source} has {what.format(where, value)}; {remedy}.")
+
+
+LONGEST = 1000  # characters of a name; an array of text gives every name the room of the longest
+
+
+def as_names(names: Iterable[Any], what: str) -> AnyArray:
+    """``names`` as an array of str; ``what`` they name is for the message.
+
+    Examples
+    --------
+    >>> as_names([1, "b"], "rows")
+    array(['1', 'b'], dtype='<U1')
+    """
+    texts = [str(name) for name in names]
+    for number, text in enumerate(texts, 1):
+        if len(text) > LONGEST:
+            raise InvalidInputError(
+                f"name {number} of the {what} has {len(text)} characters ({text[:20]!r}...), more"
+                f" than {LONGEST}; is it a name?"
+            )
+    return np.array(texts, dtype=np.str_)
+
+
+def place(number: int, names: AnyArray | None) -> str:
+    """A row or column for a message: its place, counted from 1, and its name if it has one.
+
+    Examples
+    --------
+    >>> place(0, None), place(0, np.array(["TP53"]))
+    ('1', "1 ('TP53')")
+    """
+    return str(number + 1) if names is None else f"{number + 1} ({str(names[number])!r})"

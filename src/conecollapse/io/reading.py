@@ -16,18 +16,16 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._files import sha256_of
-from conecollapse.io.annotated import from_anndata, is_anndata, stored_at
 from conecollapse.io.documents import Texts, as_texts, count_words, read_column, read_folder
-from conecollapse.io.folders import digest, find_files, is_10x
+from conecollapse.io.folders import digest, find_files, is_10x, read_spectrum_files, spectrum_files
 from conecollapse.io.formats import open_blocks, read_whole, take_options
 from conecollapse.io.frames import from_frame, is_frame
+from conecollapse.io.h5ad import from_anndata, is_anndata, stored_at
 from conecollapse.io.headings import as_axis
 from conecollapse.io.limits import check_file, too_large
 from conecollapse.io.matrix import Matrix, as_numbers
-from conecollapse.io.orientation import decide_orientation
 from conecollapse.io.source import ArraySource, TableSource, TransposedSource
-from conecollapse.io.spectrum_files import read_spectrum_files, spectrum_files
-from conecollapse.io.table_file import TableFile
+from conecollapse.io.table_file import TableFile, decide_orientation
 
 
 def read_table(
@@ -48,10 +46,10 @@ def read_table(
         A file is read by its suffix: ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx`` (these three
         also with ``.gz``), ``.parquet`` (needs the extra "parquet") or ``.h5ad`` (needs the extra
         "bio"). A folder holds the three files of 10x Genomics (``matrix.mtx``, ``features.tsv``,
-        ``barcodes.tsv``, also with ``.gz``), spectra as `conecollapse.io.spectrum_files` describes,
+        ``barcodes.tsv``, also with ``.gz``), spectra as `conecollapse.io.folders` describes,
         or texts as ``.txt`` files. Of a list of texts, or a series of them, the words are counted.
     features_in : {"auto", "rows", "columns"}
-        Where the features are in the source; "auto" decides as `conecollapse.io.orientation`
+        Where the features are in the source; "auto" decides as `conecollapse.io.table_file`
         describes, and `TableFile.why` says how.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels.

@@ -18,19 +18,15 @@ import scipy.sparse as sp
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._files import sha256_of
 from conecollapse._types import AnyArray, BoolArray
+from conecollapse.io.archives import arrays_of_mat, has_scene, read_scene
 from conecollapse.io.envi import BANDS, Image, find_envi, read_envi
-from conecollapse.io.folders import digest
+from conecollapse.io.folders import digest, read_spectrum_files, spectrum_files
 from conecollapse.io.formats import read_whole
 from conecollapse.io.limits import check_file
-from conecollapse.io.matlab import arrays_of_mat
 from conecollapse.io.matrix import Matrix, as_numbers, clip_negative
-from conecollapse.io.npy import load_npy
-from conecollapse.io.npz import load_npz
-from conecollapse.io.orientation import decide_orientation
+from conecollapse.io.npy import load_npy, load_npz
 from conecollapse.io.reading import as_table_file
-from conecollapse.io.scenes import has_scene, read_scene
-from conecollapse.io.spectrum_files import read_spectrum_files, spectrum_files
-from conecollapse.io.table_file import TableFile
+from conecollapse.io.table_file import TableFile, decide_orientation
 from conecollapse.io.text import suffix
 
 WITH_NAMES = (".mat", ".npz")  # archives of arrays, of which `variable` names one

@@ -3,15 +3,18 @@ from."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import argument
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, Points, TableSizes
-from conecollapse.io.headings import Layout
+from conecollapse.io.headings import FEATURE_WORDS, SAMPLE_WORDS, Layout, bare
+from conecollapse.io.matrix import Matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,3 +122,71 @@ class TableFile(TableSizes):
         return (
             f"TableFile({self.n_samples} samples, {self.n_features} features, from {self.source})"
         )
+
+
+CHOICES = ("auto", "rows", "columns")
+TALL_RATIO = 5  # times longer than wide
+
+
+def decide_orientation(
+    matrix: Matrix, features_in: str, image_shape: tuple[int, int] | None
+) -> tuple[str, str]:
+    """Where the features are, "rows" or "columns", and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> decide_orientation(Matrix(np.ones((10, 4))), "auto", None)[0]
+    'columns'
+    >>> decide_orientation(Matrix(np.ones((10, 4)), row_word="Gene ID"), "auto", None)[0]
+    'rows'
+    """
+    if features_in not in CHOICES:
+        raise InvalidInputError(
+            f"{argument('features_in')} must be one of {', '.join(CHOICES)}; got {features_in!r}."
+        )
+    if features_in != "auto":
+        return features_in, "as requested"
+    chosen, reason = _evidence(matrix, image_shape)
+    other = "columns" if chosen == "rows" else "rows"
+    samples = "columns" if chosen == "rows" else "rows"
+    return (
+        chosen,
+        (
+            f"samples are {samples} and features {chosen}, because {reason}; if that is wrong, pass"
+            f" {argument('features_in', other)}"
+        ),
+    )
+
+
+def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str, str]:
+    if len(matrix.values.shape) != 2:  # which is refused later
+        return "columns", "it is no table"
+    n_rows, n_columns = matrix.values.shape
+    if matrix.features_in:
+        return matrix.features_in, matrix.because
+    if image_shape is not None:
+        pixels = math.prod(image_shape)
+        if (n_rows == pixels) != (n_columns == pixels):
+            return ("rows" if n_rows == pixels else "columns"), f"an image has {pixels} pixels"
+    word = bare(matrix.row_word)
+    if word in FEATURE_WORDS:
+        return "rows", f"the rows are called {matrix.row_word.strip()!r}"
+    if word in SAMPLE_WORDS:
+        return "columns", f"the rows are called {matrix.row_word.strip()!r}"
+    if matrix.layout is not None and matrix.layout.axes:
+        return "columns", "the first line and the first column are axes"
+    if _are_names(matrix.row_names) and n_rows >= TALL_RATIO * n_columns:
+        return (
+            "rows",
+            (
+                f"the {n_rows} rows have names and are at least {TALL_RATIO} times as many as the"
+                f" {n_columns} columns"
+            ),
+        )
+    return "columns", "nothing suggests otherwise"
+
+
+def _are_names(names: AnyArray | None) -> bool:
+    """Whether any name is more than a number: the default index of a frame is not a name."""
+    return names is not None and any(not re.fullmatch(r"\d+", name) for name in names)

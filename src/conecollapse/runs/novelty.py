@@ -15,7 +15,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, Points, Progress
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.formats import same_layout
-from conecollapse.io.names import as_names
+from conecollapse.io.matrix import as_names
 from conecollapse.io.reading import read_more
 from conecollapse.io.spectra import Spectra, pixel_names, read_spectra
 from conecollapse.runs.folder import NOVELTY

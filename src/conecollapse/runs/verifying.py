@@ -34,7 +34,7 @@ from conecollapse._errors import (
 )
 from conecollapse._types import AnyArray, Points
 from conecollapse.io import TableFile
-from conecollapse.io.npz import load_npz
+from conecollapse.io.npy import load_npz
 from conecollapse.runs.folder import (
     CERTIFICATE,
     COPIES,

@@ -23,7 +23,7 @@ from conecollapse._files import whole_file
 from conecollapse._progress import teller
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.io.npz import load_npz
+from conecollapse.io.npy import load_npz
 from conecollapse.tables import Table
 
 FORMAT = 1

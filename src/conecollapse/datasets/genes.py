@@ -9,6 +9,7 @@ import numpy as np
 
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.datasets.dataset import Parsed, encode
+from conecollapse.io.headings import is_number, is_text
 
 AMLALL_CLASSES = ("ALL-B", "ALL-T", "AML")
 KHAN_CLASSES = ("BL", "EWS", "NB", "RMS")
@@ -16,7 +17,6 @@ CANCER_CLASSES = (
     *("breast", "prostate", "lung", "colorectal", "lymphoma", "bladder", "melanoma"),
     *("uterus", "leukemia", "renal", "pancreas", "ovary", "mesothelioma", "CNS"),
 )
-_MISSING = {"", "NA", "NaN", "nan", "null"}
 
 
 def amlall(data: Path, samples: Path, genes: Path) -> Parsed:
@@ -84,9 +84,10 @@ def rosetta(ratios: Path, labels: Path) -> Parsed:
     if len({len(row) for row in rows}) != 1:
         raise ValueError(f"the rows of {ratios.name} have different lengths")
     columns = enumerate(zip(*rows[1:], strict=True))
-    n_names = next((at for at, column in columns if all(map(_is_number, column))), 0)
-    body = rows if all(_is_number(cell) for cell in rows[0][n_names:]) else rows[1:]
-    R = np.array([list(map(_ratio, row[n_names:])) for row in body])
+    n_names = next((at for at, column in columns if not any(map(is_text, column))), 0)
+    body = rows[1:] if any(map(is_text, rows[0][n_names:])) else rows
+    cells = np.array([row[n_names:] for row in body])
+    R = np.nan_to_num(np.where(np.vectorize(is_number)(cells), cells, "0").astype(np.float64))
     genes = [row[0] for row in body] if n_names else [str(at) for at in range(len(body))]
     names = tuple(f"{gene} {way}" for way in ("up", "down") for gene in genes)
     kinds = _filled_lines(labels, "utf-8")
@@ -99,10 +100,6 @@ def rosetta(ratios: Path, labels: Path) -> Parsed:
 def _filled_lines(path: Path, encoding: str) -> list[str]:
     lines = path.read_text(encoding=encoding).splitlines()
     return [line.strip("\r\n ") for line in lines if line.strip()]
-
-
-def _ratio(cell: str) -> float:
-    return 0.0 if cell.strip() in _MISSING else float(cell)
 
 
 def lifted(X: FloatArray) -> FloatArray:
@@ -127,11 +124,3 @@ def _integers(path: Path, skiprows: int = 0) -> IntArray:
     if (values % 1).any():
         raise ValueError(f"{path.name} holds a label that is not an integer")
     return values.astype(np.int64)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return cell.strip() in _MISSING
-    return True

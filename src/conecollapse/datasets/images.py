@@ -12,8 +12,7 @@ import numpy as np
 from conecollapse._errors import DatasetError
 from conecollapse._types import AnyArray
 from conecollapse.datasets.dataset import Parsed, encode
-from conecollapse.datasets.parsers.archives import members, natural
-from conecollapse.datasets.parsers.mat import read_mat
+from conecollapse.datasets.files import natural, read_mat, read_members
 
 # 34 of the 64 lightings of each person fit the paper's 1292 images; these bounds, in degrees,
 # select exactly 34
@@ -86,13 +85,13 @@ def _images(
     change: Callable[[AnyArray], AnyArray] | None = None,
 ) -> Parsed:
     """Images whose names have ``pattern``, of the class that its first group names."""
-    found = [
-        (name, content) for name, content in members(path, pattern) if keep is None or keep(name)
-    ]
-    if not found:
+    members = read_members(path, pattern)
+    if keep is not None:
+        members = [pair for pair in members if keep(pair[0])]
+    if not members:
         raise ValueError("none of its images is one of those that are used")
     images, kinds = [], []
-    for name, content in found:
+    for name, content in members:
         pixels = _grey(name.string, content)
         images.append(pixels if change is None else change(pixels))
         kinds.append(name[1])

@@ -1,18 +1,20 @@
-"""Text: counts of words in documents, as CSR arrays."""
+"""Text: counts of words in documents, as CSR arrays, and their weighting by TF-IDF."""
 
 from __future__ import annotations
 
 import html
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._checks import as_points
+from conecollapse._linalg import unit_rows
 from conecollapse._types import Sparse
-from conecollapse.datasets.dataset import Parsed, encode, from_zero
-from conecollapse.datasets.parsers.archives import members
-from conecollapse.datasets.parsers.mat import read_mat
+from conecollapse.datasets.dataset import Parsed, encode
+from conecollapse.datasets.files import read_mat, read_members
 
 MED_WORDS = 5831
 PAGE_WORDS = 10_000
@@ -36,7 +38,7 @@ def med(path: Path) -> Parsed:
     """
     files = {
         match[1]: content.decode("latin-1")
-        for match, content in members(path, r"(?:^|/)MED\.(ALL|REL)$")
+        for match, content in read_members(path, r"(?:^|/)MED\.(ALL|REL)$")
     }
     parts = re.split(r"^\.I\s+(\d+)\s*$", files["ALL"], flags=re.MULTILINE)
     place = {int(number): at for at, number in enumerate(parts[1::2])}
@@ -63,7 +65,7 @@ def med(path: Path) -> Parsed:
 def citeseer(path: Path) -> Parsed:
     """``citeseer.content``: a paper's name, 0 or 1 for each word, and its class, in one line
     each."""
-    [(_, content)] = members(path, r"(?:^|/)citeseer\.content$")
+    [(_, content)] = read_members(path, r"(?:^|/)citeseer\.content$")
     rows = [line.split() for line in content.decode("utf-8").splitlines()]
     if len({len(row) for row in rows}) != 1:
         raise ValueError("the lines of citeseer.content have different lengths")
@@ -92,7 +94,7 @@ def cai(path: Path) -> Parsed:
     """A MATLAB file of Deng Cai's page: ``fea``, documents x words, and ``gnd``, classes from 1."""
     fea, gnd = read_mat(path, "fea", "gnd")
     counts: Sparse = sp.csr_array(fea, dtype=np.float64)
-    return Parsed(counts, from_zero(gnd.ravel()))
+    return Parsed(counts, np.unique(gnd.ravel(), return_inverse=True)[1].astype(np.int64))
 
 
 def bag_of_words(
@@ -125,8 +127,38 @@ def plain_text(page: str) -> str:
 
 
 def _pages(path: Path, pattern: str, classes: tuple[str, ...]) -> Parsed:
-    found = members(path, pattern)
+    found = read_members(path, pattern)
     counts, words, filled = bag_of_words(
         [plain_text(content.decode("latin-1")) for _, content in found], PAGE_WORDS
     )
     return Parsed(counts, encode([match[1] for match, _ in found], classes)[filled], words, classes)
+
+
+def tfidf(counts: Any) -> Sparse:
+    """Counts of words weighted by TF-IDF, documents scaled to unit length.
+
+    With n documents, df_w of which hold word w, the weight of w is
+    ``idf_w = log((1 + n) / (1 + df_w)) + 1``, and row d of the result is ``counts[d] * idf``
+    divided by its Euclidean length. A word of no document keeps its zero column, so that columns
+    stay in step with the vocabulary, and a document without words its zero row.
+
+    Parameters
+    ----------
+    counts : (n_documents, n_words) array or sparse array, >= 0
+
+    Returns
+    -------
+    X : (n_documents, n_words) CSR array of float64
+
+    Examples
+    --------
+    >>> tfidf([[2, 0, 0], [3, 4, 0]]).toarray().round(3)
+    array([[1.   , 0.   , 0.   ],
+           [0.471, 0.882, 0.   ]])
+    """
+    C = sp.csr_array(as_points(counts, "counts", needs="counts of words are never negative"))
+    n_documents, n_words = C.shape
+    df = np.bincount(C.indices, minlength=n_words)
+    idf = np.log((1 + n_documents) / (1 + df)) + 1
+    weighted = sp.csr_array((C.data * idf[C.indices], C.indices, C.indptr), shape=C.shape)
+    return unit_rows(weighted)[0]
