@@ -21,7 +21,7 @@ from conecollapse.geometry.certified import Decisions, conclude, decide, group, 
 from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.inside import inside_known
-from conecollapse.geometry.certified.lead import largest_products, largest_products_of
+from conecollapse.geometry.certified.lead import largest_products
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.geometry.cone import BLOCK_ROWS
 
@@ -438,7 +438,7 @@ def test_a_tolerance_that_cannot_be_proven_is_refused():
 def test_where_rounding_hides_a_ray_a_larger_tolerance_is_certified_and_said(monkeypatch):
     def spoil(U, tol, *rest):  # as if rounding spoiled the proof of a weak ray
         proof = conclude(U, tol, *rest)
-        return dataclasses.replace(proof, is_proven=tol > 1e-8)
+        return dataclasses.replace(proof, unproven=[0] if tol <= 1e-8 else [])
 
     monkeypatch.setattr(certified, "conclude", spoil)
     P = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2e-8], [1, 1.3, 2.5e-8]])
@@ -586,12 +586,12 @@ def test_the_search_decides_points_in_general_position_by_itself(n_known):
     is_ray = np.isin(np.arange(70), brute_force(U))
     frame, status = Frame.of(U), np.full(70, UNDECIDED)
     status[np.flatnonzero(is_ray)[:n_known]] = RAY
-    found = search(frame, status)
-    np.testing.assert_array_equal(found.status, np.where(is_ray, RAY, REDUNDANT))
-    assert set(found.functional) == set(np.flatnonzero(is_ray)[n_known:])
-    for i, functional in found.functional.items():
+    functionals, combinations = search(frame, status, np.flatnonzero(status == UNDECIDED))
+    np.testing.assert_array_equal(status, np.where(is_ray, RAY, REDUNDANT))
+    assert set(functionals) == set(np.flatnonzero(is_ray)[n_known:])
+    for i, functional in functionals.items():
         assert np.argmax(frame.Z @ functional) == i
-    for i, (S, h) in found.combination.items():
+    for i, (S, h) in combinations.items():
         assert i not in S
         np.testing.assert_allclose(h @ frame.lifted[S], frame.lifted[i], atol=1e-8)
 
@@ -610,6 +610,6 @@ def test_products_are_bounded_tile_by_tile():
     assert (largest >= G.max(axis=1)).all()
     assert (largest <= G.max(axis=1) + 2 * error).all()
     assert error.max() < 1e-5
-    some, bounds = largest_products_of(single, norms, share, tile=(4, 5))
+    some, bounds = largest_products(single, norms, share, tile=(4, 5))
     assert (some >= G.max(axis=1)[share]).all()
     assert (some <= G.max(axis=1)[share] + 2 * bounds).all()

@@ -23,7 +23,7 @@ from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.affinity import brute
 from conecollapse.affinity.cells import cell_neighbors, random_samples
 from conecollapse.affinity.ties import take_nearest
-from conecollapse.geometry.certified.cost import product_seconds, warn_if_long
+from conecollapse.geometry.certified.cost import product_time, warn_if_long
 from conecollapse.tables import DenseTable, Table, stored
 
 # share of non-zero entries up to which samples are mostly zeros: those of text are, images are not
@@ -102,7 +102,7 @@ def nearest(
         return exact(X, samples, k)
     if is_approximate(search, samples):
         return approximate(samples, k)
-    seconds = PER_PRODUCT * product_seconds(samples)
+    seconds = PER_PRODUCT * 1e-9 * product_time(samples)
     if not is_sparse(samples) and brute.pays(samples, k):
         return _by_products(samples, k)
     warn_if_long(
@@ -187,7 +187,7 @@ def approximate(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
 def _by_products(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
     """The exact k nearest others of each sample, from products in float32."""
     warn_if_long(
-        PER_PRODUCT / FEWER * product_seconds(samples),
+        PER_PRODUCT / FEWER * 1e-9 * product_time(samples),
         f"finding the exact neighbours of {len(samples)} samples",
         _FASTER[False],
     )

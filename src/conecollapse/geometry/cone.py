@@ -553,14 +553,6 @@ class Cone:
         if isinstance(self.certificate, ApproximateCertificate):
             return self.certificate.coefficients
         certificate = self._exact("point_coefficients")
-        if not certificate.coefficients.nnz:  # every point is a ray, a multiple of one, or zero
-            filled = certificate.leader >= 0
-            places = np.searchsorted(certificate.rays, certificate.leader[filled])
-            bounds = np.concatenate([[0], np.cumsum(filled)])
-            return sp.csr_array(
-                (np.ones(len(places)), places, bounds),
-                shape=(certificate.n_points, len(certificate.rays)),
-            )
         every = with_rays(certificate)[np.maximum(certificate.leader, 0)]
         return sp.csr_array(sp.diags_array((certificate.leader >= 0).astype(np.float64)) @ every)
 

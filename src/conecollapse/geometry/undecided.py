@@ -9,13 +9,12 @@ same groups of features as in memory, and with them the same rays.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._linalg import take_rows, unit_rows
 from conecollapse._types import IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.blocks import HELD_RAYS, fetch, group_features
-from conecollapse.geometry.certified import group
+from conecollapse.geometry.certified import Proof, group
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.streaming import triangular_of_table, with_held_rays
 from conecollapse.tables import BlockedTable, Table, as_blocked
@@ -70,17 +69,6 @@ def _grouped(P: Points, tol: float) -> tuple[Points, IntArray, float]:
 
 def _all_open(leader: IntArray, apart: float, dim: int, tol: float) -> Certificate:
     """The leaders are rays, and nothing is said about any of them."""
-    rays = np.flatnonzero(leader == np.arange(len(leader)))
-    return Certificate(
-        tol=tol,
-        residual=apart,
-        n_points=len(leader),
-        dim=dim,
-        rays=rays,
-        leader=leader,
-        coefficients=sp.csr_array((len(leader), len(rays))),
-        rays_only=np.zeros(len(rays), bool),
-        separated=rays,
-        witnesses=(),
-        open=np.ones(len(rays), bool),
-    )
+    leaders = np.flatnonzero(leader == np.arange(len(leader)))
+    proof = Proof(np.ones(len(leaders), bool), dim, open=np.arange(len(leaders)))
+    return proof.certificate(np.zeros((0, dim)), leaders, leader, apart, tol)
