@@ -102,15 +102,21 @@ def nearest(
         return exact(X, samples, k)
     if is_approximate(search, samples):
         return approximate(samples, k)
-    seconds = PER_PRODUCT * product_seconds(samples)
     if not is_sparse(samples) and brute.pays(samples, k):
-        return _by_products(samples, k)
+        announce(samples, PER_PRODUCT / FEWER)
+        return by_products(samples, k)
+    announce(samples, PER_PRODUCT)
+    return exact(None, samples, k)
+
+
+def announce(samples: Points, products: float) -> None:
+    """Say beforehand that exact neighbours, which take so many products of the samples, take
+    long."""
     warn_if_long(
-        seconds,
+        products * product_seconds(samples),
         f"finding the exact neighbours of {samples.shape[0]} samples",
         _FASTER[is_sparse(samples)],
     )
-    return exact(None, samples, k)
 
 
 def metric_of(X: Points, metric: str) -> str:
@@ -184,13 +190,8 @@ def approximate(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
     return index, distance
 
 
-def _by_products(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
+def by_products(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
     """The exact k nearest others of each sample, from products in float32."""
-    warn_if_long(
-        PER_PRODUCT / FEWER * product_seconds(samples),
-        f"finding the exact neighbours of {len(samples)} samples",
-        _FASTER[False],
-    )
     index, distance, unsure = brute.neighbours(samples, k)
     rows = np.flatnonzero(unsure)
     if len(rows):
