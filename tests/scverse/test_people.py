@@ -551,13 +551,23 @@ def test_neighbours_by_products_are_the_exact_ones(spread):
     assert unsure.any() == (spread < 1)
 
 
-def test_large_dense_tables_are_clustered_in_float32(monkeypatch, adata):
-    from conecollapse.affinity import neighbors
+def test_large_dense_tables_are_clustered_in_float32_with_one_view_in_memory(adata):
+    from conecollapse.affinity.neighbors import are_large
+    from conecollapse.affinity.views import Samples, choose_view
+
+    class LargeSamples(Samples):
+        are_large = True
 
     values = adata.X.toarray().astype(np.float64)
     wanted = GraphCCNMF(3, random_state=0).fit(values)
-    monkeypatch.setattr(neighbors, "SINGLE", 100)
-    for table in (values, sp.csr_array(values)):
-        found = GraphCCNMF(3, random_state=0).fit(table)
-        np.testing.assert_array_equal(found.labels_, wanted.labels_)
-        np.testing.assert_array_equal(found.predict(values[:5] + 0.01), found.labels_[:5])
+    found = GraphCCNMF(3, random_state=0).fit(values.astype(np.float32))
+    np.testing.assert_array_equal(found.labels_, wanted.labels_)
+    np.testing.assert_array_equal(found.predict(values[:5] + 0.01), found.labels_[:5])
+    assert are_large((10_001, 10_000))
+    assert not are_large((10_000, 10_000))
+    one, both = (
+        choose_view(kind(values, is_sparse=False), 3, np.random.default_rng(0))
+        for kind in (LargeSamples, Samples)
+    )
+    assert one.view.name == both.view.name
+    np.testing.assert_array_equal(one.samples, both.samples)
