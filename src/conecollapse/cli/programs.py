@@ -62,7 +62,7 @@ def programs(
     """
     from conecollapse import runs
     from conecollapse.io import read_table
-    from conecollapse.io.h5ad import HIGHLY_VARIABLE
+    from conecollapse.io.matrix import HIGHLY_VARIABLE
 
     n_programs = options.number(k, "programs")
     folder = options.out_folder(out, file, "programs")
