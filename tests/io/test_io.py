@@ -22,7 +22,7 @@ from conecollapse.datasets import load
 from conecollapse.io import FORMATS, read_labels, read_table
 from conecollapse.io.delimited import read as read_delimited
 from conecollapse.io.frames import from_frame
-from conecollapse.io.text import read_rows, read_text
+from conecollapse.io.text import read_rows
 
 X = np.array([[1.0, 0.0, 2.5], [0.25, 3.0, 0.0], [4.0, 0.0, 1.0], [0.0, 1e-3, 7.0]])
 ROWS = ["plain", 'a "quoted", name', "<script>alert(1)</script>", "=1+1"]
@@ -506,7 +506,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("kind", [".txt", ".csv"])
     def test_lines_are_numbered_from_one_and_empty_lines_count(self, kind, tmp_path):
-        assert list(read_rows(read_text(write(tmp_path / f"t{kind}", "a\n\nb\n")), kind)) == [
+        assert list(read_rows(write(tmp_path / f"t{kind}", "a\n\nb\n"))) == [
             (1, ["a"]),
             (3, ["b"]),
         ]
@@ -536,7 +536,7 @@ class TestLabels:
             ("l.csv", "a,x\nb,y\n", "has no label for the sample 'c'; give one for each"),
             ("l.csv", "a,x\nb,y\nc,x\nd,x\n", "has a label for 'd', which is no sample"),
             ("l.csv", "a,x\nb,y\na,x\n", "has two labels for 'a'"),
-            ("l.csv", "a,x\nb\nc,x\n", "row 2 of l.csv has 1 cells"),
+            ("l.csv", "a,x\nb\nc,x\n", "line 2 of l.csv has 1 cells where the lines before have 2"),
             ("l.csv", "a,x\nb,\nc,x\n", "row 2 of l.csv has no label"),
             ("l.csv", "a,x,1\nb,y,1\nc,x,1\n", "3 columns"),
             ("l.npy", "not an array", "is not a .npy file"),
