@@ -28,7 +28,8 @@ from conecollapse.clusters import NO_CLUSTER, cluster_sizes
 from conecollapse.estimators import RankSelection
 from conecollapse.factorization.resampling.rank_of_clusters import most_predictive
 from conecollapse.io import open_table
-from conecollapse.io.h5ad import highly_variable, in_memory, is_anndata, stored_at
+from conecollapse.io.h5ad import highly_variable, in_memory
+from conecollapse.io.matrix import is_anndata, stored_at
 from conecollapse.runs.clustering import chosen_rank
 from conecollapse.runs.preparing import chosen_features
 

@@ -97,7 +97,7 @@ def cluster(
     from conecollapse import runs
     from conecollapse._errors import InvalidInputError
     from conecollapse.io import read_table
-    from conecollapse.io.h5ad import HIGHLY_VARIABLE
+    from conecollapse.io.matrix import HIGHLY_VARIABLE
 
     n_components, shape = options.number(k, "clusters"), options.image_shape(image_shape)
     folder = options.out_folder(out, file, "clusters")
@@ -230,15 +230,16 @@ def known_classes(
     import numpy as np
 
     from conecollapse._errors import InvalidInputError, argument
-    from conecollapse.io import read_labels
-    from conecollapse.io.documents import read_column
-    from conecollapse.io.h5ad import obs_column, whole_h5ad
 
     if labels is not None:
+        from conecollapse.io import read_labels
+
         return read_labels(labels, table.sample_names, table.n_samples)
     if column is None:
         return None
     if table.text_column is not None:
+        from conecollapse.io.documents import read_column
+
         return np.array(read_column(file, column).texts, dtype=np.str_)
     if file.suffix.lower() != ".h5ad":
         guides = missing is not None
@@ -247,6 +248,8 @@ def known_classes(
             f"{given} is for .h5ad files and beside {argument('text_column', ...)}; name a file"
             f" with {'--guide-from' if guides else '--labels'}."
         )
+    from conecollapse.io.h5ad import obs_column, whole_h5ad
+
     return obs_column(whole_h5ad(file), column, file.name, missing)
 
 

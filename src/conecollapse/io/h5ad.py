@@ -21,12 +21,11 @@ from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, Points
 from conecollapse.io.hdf5 import H5PY_RAISES, reading_hdf5
 from conecollapse.io.limits import LINE_BYTES, WatchedFile, check_extent, check_room, unreadable
-from conecollapse.io.matrix import Matrix, as_names
+from conecollapse.io.matrix import HIGHLY_VARIABLE, Matrix, as_names
 from conecollapse.io.source import Entries, Spill, TableSource
 
 ENCODINGS = {"csr_matrix": 0, "csc_matrix": 1}  # the axis along which lines are stored whole
 REASON = "AnnData holds samples (obs) in rows"
-HIGHLY_VARIABLE = "highly_variable"  # scanpy's column of `var`
 PIECE_ENTRIES = 2**20  # of compressed lines that are sorted at once
 
 
@@ -228,17 +227,6 @@ def _marks(column: Any, size: int) -> AnyArray | None:
 NAMED = 8  # columns that a message names
 # what anndata raises for a file of another layout
 ANNDATA_RAISES = (*H5PY_RAISES, AssertionError)
-
-
-def is_anndata(data: Any) -> bool:
-    """Whether this is an AnnData object; anndata is not imported for it."""
-    return type(data).__module__.partition(".")[0] == "anndata" and hasattr(data, "obs_names")
-
-
-def stored_at(data: Any) -> Path | None:
-    """The file that holds the tables of a backed AnnData object; None if they are in memory, or if
-    it is a part of another object."""
-    return Path(data.filename) if getattr(data, "isbacked", False) and not data.is_view else None
 
 
 def from_anndata(data: Any, layer: str | None = None) -> Matrix:
