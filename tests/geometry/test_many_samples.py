@@ -113,7 +113,7 @@ def test_exact_neighbours_of_many_samples_are_announced(make, faster):
         SlowWarning,
         match=f"finding the exact neighbours of 1000000 samples may take about .*; {faster}",
     ):
-        neighbors.announce(samples, neighbors.PER_PRODUCT)
+        neighbors.announce(samples)
 
 
 def test_searches_that_are_refused():
