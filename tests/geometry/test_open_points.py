@@ -282,7 +282,7 @@ def test_estimators_are_quick_and_say_so():
     exact = ConeCollapse().fit(X)
     assert "every ray is proven to be needed" in exact._repr_html_()
     some = ConeCollapse(effort="quick").fit(X[:, :35]).partial_fit(X[:, 35:])
-    assert (exact.cone_.n_rays, some.cone_.n_rays) == (39, 70)
+    assert exact.cone_.n_rays == 39 < some.cone_.n_rays
     with pytest.raises(ValueError, match="`effort` must be"):
         ConeCollapse(effort="slow").fit(X)
 
