@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 from conecollapse import InvalidInputError
-from conecollapse.io import read_labels, read_table
+from conecollapse.io import open_table, read_labels, read_table
 
 
 def test_a_missing_value_of_a_nullable_column_is_named():
@@ -80,6 +82,32 @@ def test_a_bad_entry_of_a_sparse_table_is_named_with_its_row_and_column():
         InvalidInputError, match=r"has a missing value \(NaN\) in row 3, column 3; "
     ):
         read_table(X)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(b"a,b\n1,2\n3,4\n"), r"is gzipped; give it a name that ends in \.gz"),
+        (b"PK\x03\x04\x14\x00\x06\xff", "Excel workbooks are; save the table in it as .csv"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "is an Excel workbook; save the table in it as .csv"),
+        ("a;b\n1;2\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+        (b"\xfe\xff\x00a", "is UTF-16 text; save it as UTF-8"),
+        ("a,µ\n1,2\n".encode("latin-1"), r"byte 2 \(line 1\) is 0xb5; save it as UTF-8"),
+    ],
+)
+def test_files_of_another_kind_are_called_by_it_and_not_damaged(content, message, tmp_path):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(InvalidInputError, match=message):
+        read_table(tmp_path / "t.csv")
+
+
+def test_a_file_of_no_known_format_says_what_to_do(tmp_path):
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
+    with pytest.raises(InvalidInputError, match=r"known are .npy.*; save it as one of them"):
+        read_table(tmp_path / "t.xlsx")
+    with pytest.raises(InvalidInputError, match=r"in blocks.*; read_table reads it whole"):
+        open_table(tmp_path / "t.csv")
 
 
 def test_an_archive_without_labels_says_what_it_has(tmp_path):

@@ -8,8 +8,10 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -21,6 +23,16 @@ from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
 SEPARATORS = ",;\t"
 PIECE = 2**20  # bytes looked at together
 LONGEST_LINE = 2**25  # bytes; about ten million columns
+DECIMAL = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")  # a number with a decimal comma
+SAID = re.compile(r"sep=([,;\t])", re.IGNORECASE)  # the first line of some files from Excel
+# how files begin that are no UTF-8 text, what they are, and what to do
+OTHER_KINDS = {
+    b"\x1f\x8b": "is gzipped; give it a name that ends in .gz",
+    b"PK\x03\x04": "is a zip archive, as Excel workbooks are; save the table in it as .csv",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook; save the table in it as .csv",
+    b"\xff\xfe": "is UTF-16 text; save it as UTF-8",
+    b"\xfe\xff": "is UTF-16 text; save it as UTF-8",
+}
 GZIP_RAISES = (OSError, EOFError, zlib.error)
 
 Line = tuple[int, list[str]]
@@ -129,6 +141,11 @@ def _pieces(path: Path, digest: Any) -> Iterator[bytes]:
 
 
 def _not_utf8(path: Path, at: int, line: int, error: UnicodeDecodeError) -> InvalidInputError:
+    with open_bytes(path) as file:
+        start = file.read(4)
+    for signature, kind in OTHER_KINDS.items():
+        if start.startswith(signature):
+            return InvalidInputError(f"{path.name} {kind}.")
     byte = error.object[error.start]
     return InvalidInputError(
         f"{path.name} is not UTF-8 text: byte {at} (line {line + 1}) is 0x{byte:02x}; save it as"
@@ -139,8 +156,8 @@ def _not_utf8(path: Path, at: int, line: int, error: UnicodeDecodeError) -> Inva
 def read_rows(text: Text, kind: str) -> Iterator[Line]:
     """Cells of each line that is not empty, with the number of the line that it ends on.
 
-    ``kind`` is ".csv" (the separator is the one that occurs most often in the first line outside
-    quotes), ".tsv" or ".txt" (a cell in each line).
+    ``kind`` is ".csv" (the separator is found in the first line), ".tsv" or ".txt" (a cell in each
+    line).
     """
     lines = _lines(text)
     if kind == ".txt":
@@ -148,8 +165,11 @@ def read_rows(text: Text, kind: str) -> Iterator[Line]:
             (number, [line.rstrip("\r\n")]) for number, line in enumerate(lines, 1) if line.strip()
         )
         return
-    separator = "\t" if kind == ".tsv" else _separator(text)
-    yield from _cells(csv.reader(lines, delimiter=separator, strict=True), text.path)
+    first = next((line for line in _lines(text) if line.strip()), "")
+    said = SAID.fullmatch(first.strip("\r\n")) if kind == ".csv" else None
+    separator = "\t" if kind == ".tsv" else said[1] if said else _separator(first)
+    cells = _cells(csv.reader(lines, delimiter=separator, strict=True), text.path)
+    yield from islice(cells, 1 if said else 0, None)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -161,9 +181,14 @@ def _lines(text: Text) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(text.content), encoding="utf-8-sig", newline="")
 
 
-def _separator(text: Text) -> str:
-    line = next((line for line in _lines(text) if line.strip()), "")
+def _separator(line: str) -> str:
+    """The separator that occurs most often outside quotes; the commas of decimal numbers between
+    other separators do not count."""
     outside = "".join(line.split('"')[::2])
+    other = max(SEPARATORS[1:], key=outside.count)
+    cells = outside.split(other)
+    if len(cells) > 1 and all("," not in cell or DECIMAL.fullmatch(cell) for cell in cells):
+        return other
     return max(SEPARATORS, key=outside.count)
 
 
