@@ -88,7 +88,7 @@ def test_axes_are_found(name, ending, tmp_path):
     assert f"heading: first line ({len(heading)} an axis of features)" not in table.read_as
     assert table.read_as.startswith(f"heading: first line (an axis of {len(heading)} features);")
     assert "names: first column" in table.read_as
-    np.testing.assert_array_equal(read_spectra(path).wavelengths, table.wavelengths)
+    np.testing.assert_array_equal(read_spectra(path).table.wavelengths, table.wavelengths)
 
 
 @pytest.mark.parametrize("name", NO_AXES)

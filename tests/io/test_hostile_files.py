@@ -405,7 +405,7 @@ MISTAKES = [
             (".npz", "npy._names"),
             (".csv", "delimited.detect_layout"),
             (".csv", "delimited._append_numbers"),
-            (".tsv", "delimited.read_text"),
+            (".tsv", "text.read_text"),
             (".mtx", "market._sizes"),
             (".mtx", "market.MtxSource._entries"),
             (".parquet", "frames.from_frame"),

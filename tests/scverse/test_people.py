@@ -529,21 +529,16 @@ def test_views_in_parts_are_those_of_the_whole_table(monkeypatch):
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
-def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
-    """Also where many samples are nearly, or quite, the same: rounding in float32 decides
-    nothing."""
+def test_neighbours_in_float32_are_the_exact_ones(spread):
+    """Also where many samples are nearly, or quite, the same: rounding decides nothing."""
     from sklearn.neighbors import NearestNeighbors
 
-    from conecollapse.affinity import brute
     from conecollapse.affinity.neighbors import nearest
 
     rng = np.random.default_rng(3)
     S = (1 + rng.random((6, 50))[np.arange(300) % 6] + spread * rng.random((300, 50))).astype(
         np.float32
     )
-    monkeypatch.setattr(brute, "LEAST_WORK", 0)
-    monkeypatch.setattr(brute, "STRIPE", 64)
-    monkeypatch.setattr(brute, "COMPARED", 70)
     index, distance = nearest(S, S, 5, "euclidean", exclude_self=True)
     wanted, _ = (
         NearestNeighbors(n_neighbors=5, algorithm="brute").fit(S.astype(np.float64)).kneighbors()
@@ -553,8 +548,6 @@ def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
         np.linalg.norm(S[index].astype(float) - S[:, None], axis=2), wanted, rtol=1e-6, atol=1e-6
     )
     assert (index != np.arange(300)[:, None]).all()
-    unsure = brute.neighbours(S, 5)[2]
-    assert unsure.any() == (spread < 1)
 
 
 def test_large_dense_tables_are_clustered_in_float32(monkeypatch, adata):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike, fspath
 from os.path import isdir
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,16 +16,15 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._files import sha256_of
-from conecollapse.io.documents import Texts, as_texts, count_words, read_column, read_folder
-from conecollapse.io.folders import digest, find_files, is_10x, read_spectrum_files, spectrum_files
 from conecollapse.io.formats import open_blocks, read_whole, take_options
-from conecollapse.io.frames import from_frame, is_frame
-from conecollapse.io.h5ad import from_anndata, is_anndata, stored_at
 from conecollapse.io.headings import as_axis
 from conecollapse.io.limits import check_file, too_large
-from conecollapse.io.matrix import Matrix, as_numbers
+from conecollapse.io.matrix import Matrix, as_numbers, is_anndata, is_frame, stored_at
 from conecollapse.io.source import ArraySource, TableSource, TransposedSource
 from conecollapse.io.table_file import TableFile, decide_orientation
+
+if TYPE_CHECKING:
+    from conecollapse.io.documents import Texts
 
 
 def read_table(
@@ -97,10 +96,8 @@ def read_table(
         check_file(path)
         try:
             matrix = read_whole(path, options)
-            sha256 = matrix.sha256 or sha256_of(path)
-            table = as_table_file(
-                matrix, path, sha256, decide_orientation(matrix, features_in, image_shape)
-            )
+            chosen = decide_orientation(matrix, features_in, image_shape)
+            table = as_table_file(matrix, path, sha256_of(path), chosen)
         except MemoryError as error:
             raise too_large(path) from error
     else:
@@ -108,6 +105,8 @@ def read_table(
             raise InvalidInputError(
                 f"{argument('text_column', text_column)} is for files; pass the texts themselves."
             )
+        from conecollapse.io.documents import as_texts
+
         texts = as_texts(source)
         if texts is not None:
             return _of_texts(texts, "the data", "", None)
@@ -159,6 +158,8 @@ def open_table(
     if is_anndata(source):
         source = stored_at(source) or source
     if isinstance(source, (str, PathLike)):
+        from conecollapse.io.folders import find_files
+
         path = Path(fspath(source))
         files = find_files(path) if isdir(path) else [path]
         matrix = open_blocks(files[0], {"layer": layer})
@@ -176,6 +177,15 @@ def open_table(
 def _read_folder_or_texts(
     path: Path, text_column: str | None, features_in: str, options: Mapping[str, Any]
 ) -> TableFile:
+    from conecollapse.io.documents import read_column, read_folder
+    from conecollapse.io.folders import (
+        digest,
+        find_files,
+        is_10x,
+        read_spectrum_files,
+        spectrum_files,
+    )
+
     for name, value in options.items():
         if value is not None:
             raise InvalidInputError(
@@ -204,6 +214,8 @@ def _read_folder_or_texts(
 
 def _of_texts(texts: Texts, source: str, sha256: str, text_column: str | None) -> TableFile:
     """The counts of words of documents."""
+    from conecollapse.io.documents import count_words
+
     counts = count_words(texts, source)
     return TableFile(
         counts.X,
@@ -244,7 +256,7 @@ def as_table_file(
     if features_in == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
-    axis: list[float] = [] if matrix.axis is None else matrix.axis.tolist()
+    axis: Any = [] if matrix.axis is None else matrix.axis
     if matrix.layout is not None and matrix.layout.axes and columns is not None:
         axis = as_axis(columns.tolist(), [] if rows is None else rows.tolist())
     return TableFile(
@@ -256,7 +268,7 @@ def as_table_file(
         features_in,
         why,
         layout=matrix.layout,
-        wavelengths=np.array(axis) if axis else None,
+        wavelengths=np.array(axis) if len(axis) else None,
         marked=matrix.marked if features_in == "columns" else None,
     )
 
@@ -268,8 +280,12 @@ def _of_object(source: Any, options: Mapping[str, Any]) -> Matrix:
     kind = ".parquet" if is_frame(source) else ".h5ad" if is_anndata(source) else ""
     taken = take_options(kind, options, "the data")
     if is_frame(source):
+        from conecollapse.io.frames import from_frame
+
         return from_frame(source, wanted=taken.get("names"))
     if is_anndata(source):
+        from conecollapse.io.h5ad import from_anndata
+
         return from_anndata(source, **taken)
     if sp.issparse(source):
         return Matrix(source)

@@ -13,7 +13,7 @@ from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import row_norms
 from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 from conecollapse.io import TableFile
-from conecollapse.io.h5ad import HIGHLY_VARIABLE
+from conecollapse.io.matrix import HIGHLY_VARIABLE
 
 
 def _unit_samples(X: Points) -> Points:
