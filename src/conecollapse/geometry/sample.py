@@ -42,11 +42,11 @@ from conecollapse._linalg import as_dense, pair_distances, row_norms, unit_rows
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.certificates import SampledCertificate
-from conecollapse.geometry.blocks import by_block
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.witness import CLEAR, EPS
 from conecollapse.geometry.merging import stacked
 from conecollapse.tables import BlockedTable
+from conecollapse.tables.blocks import by_block
 
 TILE = 2**21  # products at a time, 8 MiB: what follows finds them in cache
 BATCH = 2**22  # entries of the functionals of one pass, 16 MiB

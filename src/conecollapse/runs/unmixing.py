@@ -422,7 +422,7 @@ def unmix(
         noise=model.feature_noise_,
         cone=model.cone_,
         chosen=getattr(model, "ray_indices_", None),
-        wavelengths=spectra.wavelengths if wavelengths is None else wavelengths,
+        wavelengths=spectra.table.wavelengths if wavelengths is None else wavelengths,
         rank_reason=rank_reason,
         candidates=getattr(model, "candidates_", ()),
         spread=getattr(model, "spread_", None),
