@@ -102,12 +102,8 @@ def n_shares(table: BlockedTable, n_workers: int) -> int:
 
 def part_of_whole(table: BlockedTable, tol: float, effort: Effort) -> Part:
     """The part of all points in the memory of one worker."""
-    part: Part = table.share_out(_points_of, None, [Step("rays", _find, 1)], (tol, effort))[0]
+    part: Part = table.share_out(points_of, None, [Step("rays", _find, 1)], (tol, effort))[0]
     return part
-
-
-def _points_of(block: Points, _: Any, __: Any) -> Points:
-    return points_of(block)
 
 
 def _find(items: list[Points], _k: int, _told: list[Any], asked: tuple[float, Effort]) -> Part:
@@ -232,7 +228,7 @@ def _unit_rows_of(block: Points, columns: IntArray, _: Any) -> Points:
     return unit_rows(take_rows(points_of(block), columns))[0]
 
 
-def points_of(block: Points) -> Points:
+def points_of(block: Points, *_: Any) -> Points:
     """The columns of a block as rows; sparse ones with increasing coordinates and without stored
     zeros, which would count as entries."""
     points = columns_as_points(block)

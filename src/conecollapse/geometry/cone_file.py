@@ -102,7 +102,8 @@ def read_cone(path: str | PathLike[str]) -> tuple[Points | None, AnyCertificate,
     try:
         certificate = plain(_certificate(arrays))
         # cones in many dimensions leave them with the points
-        rays = _unpack("unit_rays", arrays) if _has("unit_rays", arrays) else None
+        has_rays = "unit_rays" in arrays or "unit_rays.data" in arrays
+        rays = _unpack("unit_rays", arrays) if has_rays else None
         if rays is not None:
             rays = _plain_rays(rays, certificate)
         names = arrays.get("ray_names")
@@ -206,10 +207,6 @@ def _narrow(array: AnyArray) -> AnyArray:
         return array
     largest = min(max(-int(array.min()), int(array.max())), np.iinfo(np.int64).max)
     return array.astype(np.min_scalar_type(-1 - largest))
-
-
-def _has(name: str, arrays: dict[str, AnyArray]) -> bool:
-    return name in arrays or f"{name}.data" in arrays
 
 
 def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:

@@ -83,15 +83,7 @@ def approximate(
         len(lengths) if max_rays is None else min(check_count(max_rays, "max_rays"), len(lengths))
     )
     greedy = Greedy(U, share)
-    greedy.add(first_ray(U, share))
-    while True:
-        worst, residual = greedy.furthest()
-        greedy.residuals.append(residual)
-        if callback is not None:
-            callback(len(greedy.rays), residual)
-        if residual <= max_residual * GRAM_DIGITS or len(greedy.rays) == limit:
-            break
-        greedy.add(worst)
+    greedy.grow(first_ray(U, share), limit, max_residual * GRAM_DIGITS, callback)
     rays, certificate = _certified(greedy, weighting, float(lengths.max()))
     return rays, certificate, EpsilonPath(certificate.rays, np.array(greedy.residuals))
 
@@ -117,12 +109,7 @@ def greedy_rays(points: Points, n_rays: int) -> IntArray:
     U, lengths = unit_rows(points)
     share = lengths / max(float(lengths.max()), np.finfo(np.float64).tiny)
     greedy = Greedy(U, share)
-    greedy.add(largest(lengths))
-    while len(greedy.rays) < n_rays:
-        worst, residual = greedy.furthest()
-        if residual <= SMALLEST_RESIDUAL or worst in greedy.rays:  # all that is left is in the cone
-            break
-        greedy.add(worst)
+    greedy.grow(largest(lengths), n_rays, SMALLEST_RESIDUAL)
     return np.array(greedy.rays)
 
 
@@ -169,6 +156,25 @@ class Greedy:
         self.G = np.zeros((0, 0))
         self.C = np.zeros((len(share), 8))  # columns are added in place, doubling as needed
         self.H = np.zeros((len(share), 8))  # the last solution of each point
+
+    def grow(
+        self,
+        first: int,
+        limit: int,
+        least: float,
+        callback: Callable[[int, float], None] | None = None,
+    ) -> None:
+        """Add the ``first`` ray, then each time the furthest point: up to ``limit`` rays, until no
+        point is further than ``least``."""
+        self.add(first)
+        while True:
+            worst, residual = self.furthest()
+            self.residuals.append(residual)
+            if callback is not None:
+                callback(len(self.rays), residual)
+            if residual <= least or len(self.rays) == limit or worst in self.rays:
+                break
+            self.add(worst)
 
     def add(self, i: int) -> None:
         k = len(self.rays)

@@ -62,8 +62,8 @@ def triangular_of(blocks: Iterable[AnyArray]) -> FloatArray:
     units: FloatArray = np.zeros(1)
     for block in blocks:
         larger = np.maximum(units, column_units(block.max(axis=0)))
-        above = [] if R is None else [R * in_units(units, larger)]
-        R, units = triangular(np.vstack([*above, in_units(block, larger)])), larger
+        new, before = in_units(block, larger), in_units(units, larger)
+        R, units = triangular(new) if R is None else stacked(R * before, new), larger
     if R is None:
         raise InvalidInputError("there are no blocks; at least one is needed.")
     return R

@@ -40,7 +40,8 @@ class Frame:
     scale: FloatArray
     # root mean square of |q - centre| relative to |q|: how many digits centring costs
     spread: float
-    lifted: FloatArray  # (m, 1 + d): see `lift`
+    # (m, 1 + d): z after a constant, so that affine combinations of z are linear
+    lifted: FloatArray
     rows: AnyArray  # (m, d), z as it is multiplied: in float32, or float64 in few dimensions
 
     @property
@@ -69,14 +70,8 @@ class Frame:
         # orthogonal
         T = (V * scale).astype(np.float32).astype(np.float64)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * centre @ centre)))
-        lifted = lift(Q, T)
+        lifted = np.full((m, 1 + len(scale)), LIFT)
+        np.matmul(Q, T, out=lifted[:, 1:])
         kind = np.float64 if len(scale) <= FEW_DIMENSIONS else np.float32
         multiplied = np.ascontiguousarray(lifted[:, 1:], kind)
         return cls(sums, centre, T, scale, spread, lifted, multiplied)
-
-
-def lift(Q: FloatArray, T: FloatArray) -> FloatArray:
-    """``z = Q T`` after the constant `LIFT`, so that affine combinations of z are linear."""
-    lifted = np.full((len(Q), 1 + T.shape[1]), LIFT)
-    np.matmul(Q, T, out=lifted[:, 1:])
-    return lifted

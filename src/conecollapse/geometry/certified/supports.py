@@ -45,9 +45,8 @@ from conecollapse.geometry.certified.witness import CLEAR, LEAST_LIFT, needed_li
 
 # density above which supports say little about which points can represent which
 MOSTLY_FILLED = 0.1
+NEARLY_FULL = 0.9  # above this most points contain most others: small problems are as large as all
 DENSE_POINTS = 2**27  # entries up to which mostly filled points may be made dense
-SAMPLE = 16  # undecided points that are asked what they contain
-LARGE_PART = 0.25  # of all entries: a problem over so many is not a small one
 # small problems between which nothing is deleted: they are solved side by side
 POINTS_AT_ONCE = 256
 AT_ONCE = 16  # small problems for each call of a kernel: between two calls Ctrl-C can stop the work
@@ -73,8 +72,8 @@ def decide_by_supports(
     rows colinear), and decisions about those of a ``share`` that it leaves open.
 
     Where there is a limit to the ``budget``, what supports alone do not decide within it is left
-    open. Where points are mostly filled, ``most_dense`` entries large at most, those that contain
-    most of the others are decided as dense points, and those that small problems leave undecided.
+    open. Where points are mostly filled, ``most_dense`` entries large at most, those that small
+    problems leave undecided are decided as dense points; where they are nearly full, all.
     """
     budget = budget or Budget()
     if not budget.take(SUPPORTS + SUPPORTS_ENTRY * U.nnz + SUPPORTS_POINT * U.shape[0]):
@@ -88,14 +87,13 @@ def decide_by_supports(
     if not budget.is_endless or not len(todo):
         return known
     is_filled = is_mostly_filled(U, most_dense)
-    if is_filled and _supports_say_little(lists, known.undecided):
-        return decide_dense(U.toarray(), tol, known, share=share, progress=progress)
-    warn_of_rest(known.undecided, U)
-    looks = FEW_LOOKS if is_filled else MAX_LOOKS
-    known = _solve_from_small_to_large(lists, todo, known, (tol, looks), progress)
-    left = known.undecided_among(share)
-    if is_filled and len(left):
-        return decide_dense(U.toarray(), tol, known, share=left, progress=progress)
+    if not is_filled or U.nnz <= NEARLY_FULL * U.shape[0] * U.shape[1]:
+        warn_of_rest(known.undecided, U)
+        looks = FEW_LOOKS if is_filled else MAX_LOOKS
+        known = _solve_from_small_to_large(lists, todo, known, (tol, looks), progress)
+        todo = known.undecided_among(share)
+    if is_filled and len(todo):
+        return decide_dense(U.toarray(), tol, known, share=todo, progress=progress)
     return known
 
 
@@ -123,16 +121,6 @@ def _decide_at_sight(
     return replace(
         known, combination={i: (axis[lists.idx[row]], lists.val[row]) for i, row in rows}
     )
-
-
-def _supports_say_little(lists: Lists, undecided: BoolArray) -> bool:
-    """Whether the points that an undecided point contains have a large part of all entries, going
-    by a few of them."""
-    todo = lists.by_size[undecided[lists.by_size]]
-    sizes, everyone, scratch = np.diff(lists.ptr), np.ones(len(undecided), bool), Scratch.of(lists)
-    sample = todo[:: -(-len(todo) // SAMPLE)]
-    entries = [sizes[contained_points(lists, everyone, int(i), scratch)].sum() for i in sample]
-    return bool(np.mean(entries) > LARGE_PART * len(lists.idx))
 
 
 def _solve_from_small_to_large(
