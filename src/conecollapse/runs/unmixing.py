@@ -33,7 +33,6 @@ from conecollapse.io import TableFile
 from conecollapse.io.envi import BANDS, find_envi, place_on_earth, write_envi
 from conecollapse.io.formats import same_layout
 from conecollapse.io.spectra import MASKED, MISSING, Spectra, as_images, read_spectra
-from conecollapse.runs.extreme_rays import sizes, stored_cone
 from conecollapse.runs.folder import (
     ABUNDANCES,
     CERTIFICATE,
@@ -46,9 +45,9 @@ from conecollapse.runs.folder import (
     MAPS_MAT,
     SPREAD,
 )
-from conecollapse.runs.run import Run, rank_candidates, timed
+from conecollapse.runs.run import Checked, Run, Stored, rank_candidates, sizes, timed
 from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Checked, Stored, check_arrays, verify_cone
+from conecollapse.runs.verifying import verify_cone
 from conecollapse.tables import as_table
 
 if TYPE_CHECKING:
@@ -120,20 +119,13 @@ class UnmixRun(Run):
     abundances: AnyArray
     outliers: AnyArray
     noise: AnyArray
-    cone: Cone
+    cone: Cone = field(kw_only=True)
     chosen: AnyArray | None = None
     wavelengths: AnyArray | None = None
     rank_reason: str | None = None
     candidates: Sequence[tuple[str, float]] = ()
     spread: AnyArray | None = None
     fixed: AnyArray | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def table(self) -> TableFile:  # type: ignore[override]
-        """The samples and the channels."""
-        return self.spectra.table
 
     @property
     def shape(self) -> tuple[int, int] | None:
@@ -305,9 +297,11 @@ class UnmixRun(Run):
         """Components, outliers and noise are those of the data and the cone, and the abundances
         those of the nearest mixtures."""
         asked, said = stored.facts["parameters"], stored.facts["results"]
-        cone, was_auto, arrays = stored_cone(stored), asked["n_components"] == "auto", stored.arrays
+        cone, arrays = stored.needed_cone(), stored.arrays
+        was_auto = asked["n_components"] == "auto"
         _check_form(stored, cone, read.table)
         run = cls(
+            read.table,
             read,
             components=arrays["components"],
             H=arrays["rays"].astype(np.float64),
@@ -413,6 +407,7 @@ def unmix(
     with timed(timings, "unmixing", progress):
         model, rank_reason = _fit(table, ranks, asked, fixed)
     return UnmixRun(
+        table,
         spectra,
         components=model.components_,
         H=model._fitted.components,
@@ -513,7 +508,7 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
         needed["spread"] = "f", (r, m)
     if asked["fixed"]:
         needed["fixed"] = "f", (asked["fixed"], m)
-    check_arrays(stored, needed | {"outliers": ("b", (n,))})
+    stored.check_arrays(needed | {"outliers": ("b", (n,))})
     if asked["n_components"] not in (r, "auto") or (asked["closure"] and asked["sum_to_one"]):
         raise CertificateError(
             f"{FACTS} claims the parameters {quoted(asked)}, which no run has that ends with"
