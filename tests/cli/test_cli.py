@@ -531,7 +531,7 @@ def test_errors_wait_for_neither_scikit_learn_nor_solvers():
 def test_a_clustering_reads_its_file_once_and_imports_what_it_needs():
     code = (
         "import sys\nopened = []\n"
-        "sys.addaudithook(lambda event, args: opened.append(args[0]) if event == 'open' else None)\n"
+        "sys.addaudithook(lambda event, args: event == 'open' and opened.append(args[0]))\n"
         "from conecollapse.cli import main\n"
         "try:\n    main('cluster genes.csv -k 3 --no-report'.split())\n"
         "except SystemExit as end:\n    assert end.code == 0\n"
