@@ -240,6 +240,7 @@ class TestSave:
             "rays.csv",
             "factors.npz",
             "certificate.npz",
+            "model.npz",
             "run.json",
         }
         heading, *labels = rows(saved / "labels.csv")

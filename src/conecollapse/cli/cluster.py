@@ -84,6 +84,7 @@ def cluster(
     ] = False,
     seed: options.Seed = 0,
     report: options.Report = True,
+    model: options.Model = True,
     write_h5ad: Annotated[
         Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")
     ] = None,
@@ -130,11 +131,11 @@ def cluster(
                 progress=progress,
             )
         except runs.Interrupted as stop:
-            options.save_run(stop.finished, folder, force=force)
+            options.save_run(stop.finished, folder, model=model, force=force)
             raise runs.Interrupted(
                 f"interrupted while the rays were computed; the clusters are in {str(folder)!r}."
             ) from None
-        options.save_run(run, folder, report=report, force=force, progress=progress)
+        options.save_run(run, folder, report=report, model=model, force=force, progress=progress)
         if write_h5ad is not None:
             _write_h5ad(run, file, write_h5ad)
     if as_json:

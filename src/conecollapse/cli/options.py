@@ -85,6 +85,7 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Replace the folder if it holds an earlier run, and no other."),
 ]
+Model = Annotated[bool, typer.Option(help="Keep what predict needs; the folder then holds data.")]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 
 
@@ -133,14 +134,20 @@ def out_folder(out: Path | None, file: Path, what: str) -> Path:
 
 
 def save_run(
-    run: Any, folder: Path, *, report: bool = False, force: bool = False, progress: Any = None
+    run: Any,
+    folder: Path,
+    *,
+    report: bool = False,
+    model: bool = True,
+    force: bool = False,
+    progress: Any = None,
 ) -> None:
     """Write a run to a folder, with its report if that is wanted."""
     from conecollapse.runs import save
 
     if progress is not None:
         progress("report", 0, 1)
-    save(run, folder, report_writer() if report else None, force=force)
+    save(run, folder, report_writer() if report else None, force=force, model=model)
 
 
 def report_writer() -> Callable[[Path, Any], None] | None:

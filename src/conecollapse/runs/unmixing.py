@@ -126,6 +126,7 @@ class UnmixRun(Run):
     candidates: Sequence[tuple[str, float]] = ()
     spread: AnyArray | None = None
     fixed: AnyArray | None = None
+    model: Any = None
 
     @property
     def shape(self) -> tuple[int, int] | None:
@@ -424,6 +425,7 @@ def unmix(
         fixed=fixed,
         parameters=asked,
         timings=timings,
+        model=model,
     )
 
 
