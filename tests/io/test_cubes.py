@@ -211,6 +211,9 @@ class TestScenes:
         assert run_command(asked) == 0
         assert run_command(["verify", "two-unmixed"]) == 0
         assert read_spectra("two.npz", variable="c").table.X.shape == (9, 9)
+        np.savez("tables.npz", a=np.eye(5), b=np.eye(9))
+        assert run_command(["unmix", "tables.npz", "-k", "2"]) == 1
+        assert "it has a 5 x 5, b 9 x 9; choose one by --variable." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,13 @@ REFUSED = [
     (lambda folder: folder / "none.csv", "there is no file"),
     (lambda folder: folder, "is a folder"),
     (content("empty.csv", ""), "is empty"),
-    (content("t.xlsx", "x"), NO_KIND),
+    (content("t.xlsx", "x"), f"{NO_KIND}.*; save it as one of them"),
+    # good files of another kind are called by it, and not damaged
+    (content("t.csv", gzip.compress(b"a,b\n1,2\n")), "is gzipped; give it a name that ends in .gz"),
+    (content("t.csv", b"PK\x03\x04\x14\0"), "as Excel workbooks are; save the table in it as .csv"),
+    (content("t.csv", b"\xd0\xcf\x11\xe0\xa1"), "is an Excel workbook; save the table"),
+    (content("t.csv", "a;b\n1;2\n".encode("utf-16")), "is UTF-16 text; save it as UTF-8"),
+    (content("t.csv", b"\xfe\xff\0a"), "is UTF-16 text; save it as UTF-8"),
     (content("t.npy.gz", "x"), "no known format"),
     (content("noext", "x"), "no known format"),
 ]

@@ -249,7 +249,8 @@ def _judge_pixels(
         # a pixel may hold a true 0 in some bands
         codes[is_missing.all(axis=1) if missing == 0 else is_missing.any(axis=1)] = MISSING
     if codes.all():
-        raise InvalidInputError("no pixel has data and is in the mask; check both.")
+        masked = " and is in the mask; check both" if mask is not None else ""
+        raise InvalidInputError(f"no pixel has data{masked}.")
     return codes if codes.any() else None
 
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +21,16 @@ from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
 SEPARATORS = ",;\t"
 PIECE = 2**20  # bytes looked at together
 LONGEST_LINE = 2**25  # bytes; about ten million columns
+DECIMAL = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")  # a number with a decimal comma
+SAID = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)  # the first line of some files from Excel
+# how files begin that are no UTF-8 text, what they are, and what to do
+OTHER_KINDS = {
+    b"\x1f\x8b": "is gzipped; give it a name that ends in .gz",
+    b"PK\x03\x04": "is a zip archive, as Excel workbooks are; save the table in it as .csv",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook; save the table in it as .csv",
+    b"\xff\xfe": "is UTF-16 text; save it as UTF-8",
+    b"\xfe\xff": "is UTF-16 text; save it as UTF-8",
+}
 GZIP_RAISES = (OSError, EOFError, zlib.error)
 
 Line = tuple[int, list[str]]
@@ -57,6 +69,9 @@ def read_text(path: Path, separators: str = SEPARATORS) -> bytes:
     content: list[bytes] = []
     seen = lines = cells = begun = 0  # bytes, lines and cells so far, and where the last line began
     for piece in _pieces(path):
+        for start, kind in OTHER_KINDS.items() if not seen else ():
+            if piece.startswith(start):
+                raise InvalidInputError(f"{path.name} {kind}.")
         if b"\0" in piece:
             line = lines + piece[: piece.index(b"\0")].count(b"\n") + 1
             raise InvalidInputError(
@@ -103,7 +118,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 def read_rows(path: Path) -> Iterator[Line]:
     """Cells of each line that is not empty, with the number of the line that it ends on.
 
-    The separator of ``.csv`` is the one that occurs most often in the first line outside quotes; a
+    The separator of ``.csv`` is found in the first line, which may only say it, as Excel writes; a
     ``.txt`` file has a cell in each line.
     """
     content, kind = read_text(path), suffix(path)
@@ -111,10 +126,13 @@ def read_rows(path: Path) -> Iterator[Line]:
         lines = enumerate(_lines(content), 1)
         yield from ((number, [line.rstrip("\r\n")]) for number, line in lines if line.strip())
         return
-    separator = "\t" if kind == ".tsv" else _separator(content)
+    first = next((line for line in _lines(content) if line.strip()), "")
+    said = SAID.fullmatch(first) if kind == ".csv" else None
+    separator = "\t" if kind == ".tsv" else said[1] if said else _separator(first)
     reader = csv.reader(_lines(content), delimiter=separator, strict=True)
+    rows = ((reader.line_num, cells) for cells in reader if cells)
     try:
-        yield from ((reader.line_num, cells) for cells in reader if cells)
+        yield from islice(rows, 1 if said else 0, None)
     except csv.Error as error:
         raise InvalidInputError(
             f"line {reader.line_num} of {path.name} cannot be read: {error}; is a quote left open?"
@@ -140,7 +158,12 @@ def _lines(content: bytes) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
 
 
-def _separator(content: bytes) -> str:
-    line = next((line for line in _lines(content) if line.strip()), "")
+def _separator(line: str) -> str:
+    """The separator that occurs most often outside quotes; the commas of decimal numbers between
+    other separators do not count."""
     outside = "".join(line.split('"')[::2])
+    other = max(SEPARATORS[1:], key=outside.count)
+    cells = outside.split(other)
+    if len(cells) > 1 and all("," not in cell or DECIMAL.fullmatch(cell) for cell in cells):
+        return other
     return max(SEPARATORS, key=outside.count)
