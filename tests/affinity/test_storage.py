@@ -30,8 +30,8 @@ from conecollapse import (
 )
 from conecollapse._threads import limit_threads
 from conecollapse.affinity import KNN, Diffusion, knn_graph
+from conecollapse.affinity.exact import take_nearest
 from conecollapse.affinity.neighbors import nearest
-from conecollapse.affinity.ties import take_nearest
 
 quiet = pytest.mark.filterwarnings("ignore")
 MODELS = [

@@ -48,7 +48,7 @@ def test_every_order_and_type_of_envi_is_the_same_cube(tmp_path, order, code, en
         found = read_spectra(tmp_path / name)
         np.testing.assert_allclose(found.table.X, cube.reshape(30, 8), rtol=1e-6)
         assert found.shape == (5, 6)
-        assert found.wavelengths.tolist() == list(range(400, 480, 10))
+        assert found.table.wavelengths.tolist() == list(range(400, 480, 10))
 
 
 def test_maps_that_are_written_are_read_again(tmp_path):
@@ -142,7 +142,7 @@ class TestLeftOut:
         good = [0, 2, 3, 4, 5, 7]
         scene = read_spectra("scene.hdr")
         np.testing.assert_allclose(scene.table.X, CUBE.reshape(30, 8)[:, good])
-        assert scene.wavelengths.tolist() == [400 + 10 * j for j in good]
+        assert scene.table.wavelengths.tolist() == [400 + 10 * j for j in good]
         assert scene.table.features.tolist() == [f"x{j}" for j in good]
         np.savetxt("nm.txt", np.arange(8))
         asked = ["unmix", "scene.hdr", "-k", "3", "--wavelengths", "nm.txt", "--no-report"]
@@ -211,6 +211,9 @@ class TestScenes:
         assert run_command(asked) == 0
         assert run_command(["verify", "two-unmixed"]) == 0
         assert read_spectra("two.npz", variable="c").table.X.shape == (9, 9)
+        np.savez("tables.npz", a=np.eye(5), b=np.eye(9))
+        assert run_command(["unmix", "tables.npz", "-k", "2"]) == 1
+        assert "it has a 5 x 5, b 9 x 9; choose one by --variable." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,17 @@ DECIMALS = "0.5,1.25,3.0\n0.25,0,2.75\n"
         ('"a","b"\n"1",1,2\n"2",3,4\n', ["1", "2"], ["a", "b"]),  # R, write.table
         ("2001,2002\n1,1,2\n2,3,4\n", ["1", "2"], ["2001", "2002"]),
         ('"5","1"\n"0","2"\n"3","3"\n', None, None),
+        ("sep=;\r\nid;a;b\r\nx;1;2\r\ny;3;4\r\n", ["x", "y"], ["a", "b"]),  # Excel
     ],
 )
 def test_headings_and_names_are_detected(text, rows, columns, tmp_path):
     assert read(tmp_path, text)[0] == (rows, columns)
+
+
+@pytest.mark.parametrize("text", ["1,5;2,25;0\n0,5;3;1\n", "a;1,5;2,25\nb;0,5;3,5\n"])
+def test_decimal_commas_are_no_separators_and_said(text, tmp_path):
+    with pytest.raises(InvalidInputError, match=r"holds '\d,\d+' where .* with a decimal point"):
+        read(tmp_path, text, header=False)
 
 
 def test_a_single_line_of_numbers_is_data():

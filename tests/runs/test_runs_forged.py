@@ -15,7 +15,7 @@ from conecollapse import ConeCollapseError
 from conecollapse.io import read_table
 from conecollapse.io.envi import write_envi
 from conecollapse.io.spectra import read_spectra
-from conecollapse.runs import cluster, judge, prepare, rays, save, unmix, verify
+from conecollapse.runs import cluster, judge, prepare, programs, rays, save, unmix, verify
 from conecollapse.runs.run import checksum
 
 pytestmark = pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
@@ -48,6 +48,8 @@ UNPROVEN = (
     "data.sha256",
     # what was asked for, where other values lead to the same results
     "parameters.effort",
+    "parameters.n_runs",
+    "parameters.batches",
     "trusted.path",
     "trusted.absolute",
     "trusted.source",
@@ -143,6 +145,12 @@ def known(folder):
     return unmix(read_spectra(folder / "x.npy"), 3, fixed=known, closure=True, outliers=0.1)
 
 
+def gene_programs(folder):
+    np.save(folder / "x.npy", rng.poisson(9 * BLOCKS).astype(np.float32))
+    batches = [f"run {i % 2}" for i in range(15)]
+    return programs(read_table(folder / "x.npy"), 3, n_runs=3, batches=batches, batch_name="runs")
+
+
 def judged(folder):
     np.save(folder / "trusted.npy", BLOCKS[:12])
     np.save(folder / "new.npy", BLOCKS[12:])
@@ -163,6 +171,7 @@ RUNS = [
     counts,
     known,
     judged,
+    gene_programs,
 ]
 SLOW_RUNS = [chosen_number]
 made = {}

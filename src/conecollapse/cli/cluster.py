@@ -3,6 +3,8 @@ features."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +24,7 @@ from conecollapse.cli.terminal import (
 if TYPE_CHECKING:
     from conecollapse._types import AnyArray
     from conecollapse.io import TableFile
-    from conecollapse.runs import ClusterRun
+    from conecollapse.runs import ClusterRun, ProgramsRun
 
 WORDS = 8  # of a topic that are printed
 COLUMN = "obs:"  # what begins the name of a column in --guide-from
@@ -107,7 +109,7 @@ def cluster(
             "--labels and --label-column both name the known classes; give one of them."
         )
     if write_h5ad is not None:
-        _check_h5ad(write_h5ad, file)
+        check_h5ad(write_h5ad, file)
     with working(f"reading {file.name}") as progress:
         reading: dict[str, Any] = {"header": header, "names": names, "layer": layer}
         reading |= {"features_in": features_in, "image_shape": shape}
@@ -115,7 +117,7 @@ def cluster(
         features = None if all_features or read.marked is None else HIGHLY_VARIABLE
         table = runs.prepare(read, normalize, tfidf or read.texts is not None, features)
         target = known_classes(file, table, labels, label_column)
-        guide = _guide(file, table, guide_from, unlabeled)
+        guide = labels_from(file, table, guide_from, unlabeled)
         try:
             run = runs.cluster(
                 table,
@@ -181,7 +183,7 @@ def _say_clusters(found: dict[str, Any]) -> None:
         else ""
     )
     if found["rank_curve"]:
-        _say_curve(found["rank_curve"], found["n_clusters"])
+        say_curve(found["rank_curve"], found["n_clusters"])
     say(
         f"{found['n_clusters']} cluster{'s' if found['n_clusters'] != 1 else ''} of {sizes}"
         f" samples{chosen}{scores}."
@@ -190,7 +192,7 @@ def _say_clusters(found: dict[str, Any]) -> None:
         say(guide_sentence(guided))
 
 
-def _say_curve(curve: dict[str, Any], chosen: int) -> None:
+def say_curve(curve: dict[str, Any], chosen: int) -> None:
     """The score of each number of clusters that was tried; which was chosen, and which are tied
     with it."""
     columns = (curve[name] for name in ("candidates", "scores", "standard_errors"))
@@ -253,16 +255,19 @@ def known_classes(
     return obs_column(whole_h5ad(file), column, file.name, missing)
 
 
-def _guide(file: Path, table: TableFile, source: str | None, unlabeled: str) -> AnyArray | None:
-    """The labels that guide: from ``obs:`` and a column, or from a file."""
+def labels_from(
+    file: Path, table: TableFile, source: str | None, missing: str | None
+) -> AnyArray | None:
+    """A label for each sample: from ``obs:`` and a column, or from a file; None without a
+    source."""
     if source is None:
         return None
     if source.startswith(COLUMN):
-        return known_classes(file, table, None, source.removeprefix(COLUMN), unlabeled)
+        return known_classes(file, table, None, source.removeprefix(COLUMN), missing)
     return known_classes(file, table, Path(source), None)
 
 
-def _check_h5ad(path: Path, file: Path) -> None:
+def check_h5ad(path: Path, file: Path) -> None:
     """Refuse a place for the results before any work is done."""
     from conecollapse._errors import InvalidInputError, RunFolderError
 
@@ -281,22 +286,28 @@ def _check_h5ad(path: Path, file: Path) -> None:
 def _write_h5ad(run: ClusterRun, file: Path, path: Path) -> None:
     """The data with the results of ``run`` in ``obs``, ``obsm``, ``varm`` and ``uns``, as
     `conecollapse.scverse.cluster` writes them."""
+    from conecollapse.scverse import write_clusters
+
+    with changed_h5ad(run, file, path) as (adata, columns, asked):
+        write_clusters(adata, run.model, "conecollapse", columns, asked)
+        if run.target is not None and file.suffix.lower() != ".h5ad":
+            adata.obs["target"] = run.target
+
+
+@contextmanager
+def changed_h5ad(
+    run: ClusterRun | ProgramsRun, file: Path, path: Path
+) -> Iterator[tuple[Any, Any, Any]]:
+    """The data of a run as an AnnData object, the genes that were used, and the parameters; when
+    the block ends, the object is written to ``path``."""
     from conecollapse._files import whole_file
     from conecollapse.io.h5ad import highly_variable, new_anndata, whole_h5ad
     from conecollapse.runs.preparing import chosen_features
-    from conecollapse.scverse import write_clusters
 
     raw = run.table.raw or run.table
     is_h5ad = file.suffix.lower() == ".h5ad" and not file.is_dir()
     adata = whole_h5ad(file) if is_h5ad else new_anndata(raw.X, raw.samples, raw.features)
-    write_clusters(
-        adata,
-        run.model,
-        "conecollapse",
-        chosen_features(highly_variable(adata), bool(run.table.preparation.get("features"))),
-        parameters=dict(run.parameters) | {"layer": run.table.layer},
-    )
-    if run.target is not None and not is_h5ad:
-        adata.obs["target"] = run.target
+    columns = chosen_features(highly_variable(adata), bool(run.table.preparation.get("features")))
+    yield adata, columns, dict(run.parameters) | {"layer": run.table.layer}
     with whole_file(path) as temporary:
         adata.write_h5ad(temporary)

@@ -36,6 +36,7 @@ class Commands(TyperGroup):
 COMMANDS = {
     "demo": "demo",
     "cluster": "cluster",
+    "programs": "programs",
     "rays": "rays",
     "unmix": "unmix",
     "novelty": "novelty",

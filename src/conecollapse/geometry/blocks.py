@@ -39,7 +39,7 @@ from conecollapse.geometry.certified import Decisions, conclude, decide
 from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.merging import Part, part_of, stacked
 from conecollapse.tables import BlockedTable
-from conecollapse.tables.blocks import Step, Worker
+from conecollapse.tables.blocks import Step, Worker, by_block
 
 HELD_RAYS = 2**24  # entries up to which a cone holds its rays: 128 MiB
 DIRECTIONS = (0, 1)  # numbers of the fixed random directions
@@ -263,11 +263,3 @@ def points_of(block: Points) -> Points:
         points.sum_duplicates()
         points.eliminate_zeros()
     return points
-
-
-def by_block(bounds: IntArray, points: IntArray) -> list[IntArray]:
-    """Increasing numbers of points, as places in their blocks."""
-    place = np.searchsorted(points, bounds)
-    return [
-        points[a:b] - first for a, b, first in zip(place[:-1], place[1:], bounds[:-1], strict=True)
-    ]

@@ -48,7 +48,8 @@ def read_whole(path: Path, options: Mapping[str, Any]) -> Matrix:
     if kind not in FORMATS or (is_gzipped(path) and not FORMATS[kind].may_be_gzipped):
         gzipped = [f"{name}.gz" for name, known in FORMATS.items() if known.may_be_gzipped]
         raise InvalidInputError(
-            f"{path.name} has no known format; known are {', '.join([*FORMATS, *gzipped])}."
+            f"{path.name} has no known format; known are {', '.join([*FORMATS, *gzipped])}; save"
+            " it as one of them."
         )
     known = FORMATS[kind]
     return known.reader(known.read)(path, **take_options(kind, options, path.name))
@@ -60,8 +61,10 @@ def open_blocks(path: Path, options: Mapping[str, Any]) -> Matrix:
     blocks = FORMATS[kind].blocks if kind in FORMATS else None
     if blocks is None or (is_gzipped(path) and not FORMATS[kind].may_be_gzipped):
         known = [name for name, one in FORMATS.items() if one.blocks is not None]
+        remedy = "; read_table reads it whole" if kind in FORMATS else ""
         raise InvalidInputError(
-            f"{quoted(path.name)} cannot be read in blocks; expected one of {', '.join(known)}."
+            f"{quoted(path.name)} cannot be read in blocks; expected one of"
+            f" {', '.join(known)}{remedy}."
         )
     return FORMATS[kind].reader(blocks)(path, **take_options(kind, options, path.name))
 

@@ -34,7 +34,6 @@ class Matrix:
     layout: Layout | None = None  # of text and frames: what was taken as heading and names
     marked: AnyArray | None = None  # which features the source marks as highly variable
     axis: AnyArray | None = None  # where along the columns was measured, such as wavelengths
-    sha256: str = ""  # of the file, where reading it has told
     may_clip: bool = False  # whether the caller can ask for negative values to be set to zero
 
     def loaded(self) -> Matrix:

@@ -96,10 +96,8 @@ def read_table(
         check_file(path)
         try:
             matrix = read_whole(path, options)
-            sha256 = matrix.sha256 or sha256_of(path)
-            table = as_table_file(
-                matrix, path, sha256, decide_orientation(matrix, features_in, image_shape)
-            )
+            chosen = decide_orientation(matrix, features_in, image_shape)
+            table = as_table_file(matrix, path, sha256_of(path), chosen)
         except MemoryError as error:
             raise too_large(path) from error
     else:
@@ -258,7 +256,7 @@ def as_table_file(
     if features_in == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
-    axis: list[float] = [] if matrix.axis is None else matrix.axis.tolist()
+    axis: Any = [] if matrix.axis is None else matrix.axis
     if matrix.layout is not None and matrix.layout.axes and columns is not None:
         axis = as_axis(columns.tolist(), [] if rows is None else rows.tolist())
     return TableFile(
@@ -270,7 +268,7 @@ def as_table_file(
         features_in,
         why,
         layout=matrix.layout,
-        wavelengths=np.array(axis) if axis else None,
+        wavelengths=np.array(axis) if len(axis) else None,
         marked=matrix.marked if features_in == "columns" else None,
     )
 

@@ -350,7 +350,7 @@ def cluster(
             guide=known,
             image_shape=shape,
             cone=cone,
-            choice=_choice(rank),
+            choice=facts_of_choice(rank),
             status={"converged": bool(model.converged_), "status": str(model.status_)},
             parameters=asked | {"rays": cone is not None},
             timings=timings,
@@ -375,7 +375,7 @@ def chosen_rank(X: Any, random_state: Any) -> RankSelection:
     return estimators.select_rank(X, rank_candidates(X.shape[0]), random_state=random_state)
 
 
-def check_clusters(r: Any, table: TableFile) -> None:
+def check_clusters(r: Any, table: TableFile, what: str = "clusters") -> None:
     """Refuse a number of clusters that the table cannot have, before anything is imported that
     takes long."""
     if isinstance(r, str) and r == "auto":
@@ -388,7 +388,7 @@ def check_clusters(r: Any, table: TableFile) -> None:
     if r > table.n_samples:
         other = "columns" if table.features_in == "rows" else "rows"
         raise InvalidInputError(
-            f"{r} clusters were asked for, but there are only {table.n_samples} samples; ask for at"
+            f"{r} {what} were asked for, but there are only {table.n_samples} samples; ask for at"
             " most that many "
             f"(or, if the {table.n_features} features are in fact the samples, read the table with"
             f" {argument('features_in', other)})."
@@ -480,7 +480,7 @@ def _stored_shape(shape: Any, n_features: int) -> tuple[int, int] | None:
     return shape  # type: ignore[no-any-return]
 
 
-def _choice(found: RankSelection | None) -> dict[str, Any]:
+def facts_of_choice(found: RankSelection | None) -> dict[str, Any]:
     """Why this number of clusters; the score of each number that was tried, its standard error, and
     those that cannot be told from the best."""
     curve = found and {

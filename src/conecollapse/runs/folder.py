@@ -29,12 +29,13 @@ LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = (
 )
 ENDMEMBERS, SPREAD = "endmembers.csv", "spread.csv"
 ABUNDANCES, NOVELTY = "abundances.csv", "novelty.csv"
+PROGRAMS, USAGES, MARKERS = "programs.csv", "usages.csv", "markers.csv"
 DOUBTED = "doubted.csv"  # labels that guided, and that the data speak against
 # the maps as NumPy has them, and as the data was: an ENVI image, or of MATLAB
 MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT = "maps.npy", "maps.hdr", "maps.img", "maps.mat"
 # arrays of factors.npz once more, in files for people and other programs
 COPIES = frozenset(
-    {LABELS, DOUBTED, RAYS, ENDMEMBERS, SPREAD, ABUNDANCES, NOVELTY}
+    {LABELS, DOUBTED, RAYS, ENDMEMBERS, SPREAD, ABUNDANCES, NOVELTY, PROGRAMS, USAGES, MARKERS}
     | {MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT}
 )
 RUN_FILES = COPIES | {FACTORS, CERTIFICATE, FACTS, REPORT}

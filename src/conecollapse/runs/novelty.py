@@ -265,8 +265,8 @@ def _samples(source: Any, known: TableFile | None, reading: dict[str, Any]) -> S
     table = found.table
     if found.shape is not None and table.sample_names is None:
         table = replace(table, sample_names=pixel_names(found.shape))
-    if found.wavelengths is not None and table.feature_names is None:
-        table = replace(table, feature_names=as_names(found.wavelengths.tolist(), "bands"))
+    if table.wavelengths is not None and table.feature_names is None:
+        table = replace(table, feature_names=as_names(table.wavelengths.tolist(), "bands"))
     return replace(found, table=table)
 
 

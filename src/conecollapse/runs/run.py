@@ -53,6 +53,7 @@ KINDS = {
     "rays": ("conecollapse.runs.extreme_rays", "RaysRun"),
     "unmix": ("conecollapse.runs.unmixing", "UnmixRun"),
     "novelty": ("conecollapse.runs.novelty", "NoveltyRun"),
+    "programs": ("conecollapse.runs.gene_programs", "ProgramsRun"),
 }
 PACKAGES = ("conecollapse", "numpy", "scipy", "scikit-learn", "numba", "pandas")
 LARGEST_RANK = 10  # that "auto" tries

@@ -399,7 +399,7 @@ def unmix(
         outliers=np.asarray(model.outliers_),
         noise=model.feature_noise_,
         cone=model.cone_,
-        wavelengths=spectra.wavelengths if wavelengths is None else wavelengths,
+        wavelengths=spectra.table.wavelengths if wavelengths is None else wavelengths,
         rank_reason=model.reason_ if n_components == "auto" else None,
         candidates=model.candidates_,
         spread=model.spread_,

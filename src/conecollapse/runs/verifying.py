@@ -63,7 +63,7 @@ PRECISION = 1e-9  # relative
 # what rounding leaves where a difference is zero, as a share of what is subtracted
 CANCELLED = 1e-12
 # the power in which it is a difference: an error is the root of one
-ROUNDED = {"relative_error": 2, "orthogonality": 1, "residuals": 1, "distances": 2}
+ROUNDED = {"relative_error": 2, "orthogonality": 1, "residuals": 1, "distances": 2, "z_scores": 1}
 DATED = 128  # bytes of a .mat file that say when it was written
 SOURCE = "but the data and the other files of the run give"
 # what no data and no other file of a run proves

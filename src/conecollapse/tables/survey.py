@@ -6,17 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import LARGEST_ENTRY, as_points
+from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
-
-SLICE = 2**20  # entries that are worked on at a time: 8 MiB
+from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,6 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
     if block.dtype.kind not in "fiu":
         block = block.astype(np.float64)
     width = block.shape[1]
-    if sp.issparse(block) and block.format == "csc":
-        return _survey_columns(block, at, label)
     check_block(block, at, label)
     if sp.issparse(block):
         data, columns = block.data.astype(np.float64), block.indices
@@ -59,50 +54,6 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
         scaled = rows / units
         squares += np.einsum("ij,ij->j", scaled, scaled)
     return BlockSurvey(peaks, squares, block.any(axis=1), block.size, False)
-
-
-def _survey_columns(block: Any, at: tuple[int, int], label: str) -> BlockSurvey:
-    """`survey_block` of a CSC array, column by column, without a CSR array of it."""
-    data, counts = block.data, np.diff(block.indptr)
-    # also where there are NaN
-    if not (data.size and data.min() >= 0 and data.max() <= LARGEST_ENTRY):
-        check_block(block, at, label)
-    peaks, squares, holders = (
-        np.zeros(block.shape[1]),
-        np.zeros(block.shape[1]),
-        np.zeros(block.shape[0], bool),
-    )
-    for a, b in slices_of(block.indptr):
-        points = rows_of(block.T, a, b)
-        some = counts[a:b] > 0
-        starts = points.indptr[:-1][some]
-        if points.nnz:
-            peaks[a:b][some] = np.maximum.reduceat(points.data, starts)
-            squares[a:b][some] = np.add.reduceat(
-                np.square(points.data / np.repeat(_or_one(peaks[a:b]), counts[a:b])), starts
-            )
-            holders[points.indices] = True
-    return BlockSurvey(peaks, squares, holders, block.nnz, True)
-
-
-def slices_of(ptr: IntArray) -> list[tuple[int, int]]:
-    """Ranges of the rows of a CSR array with about `SLICE` entries each; at least one."""
-    inner = np.searchsorted(ptr, np.arange(SLICE, ptr[-1], SLICE))
-    ends = np.unique(np.concatenate([[0], inner, [len(ptr) - 1]]))
-    return list(pairwise(ends.tolist())) or [(0, 0)]
-
-
-def rows_of(X: Any, a: int, b: int) -> Any:
-    """Rows ``a`` to ``b`` of a CSR array, without a copy."""
-    first, last = X.indptr[a], X.indptr[b]
-    # given to its constructor, parts of much longer arrays would be copied
-    rows = sp.csr_array((b - a, X.shape[1]), dtype=X.dtype)
-    rows.data, rows.indices, rows.indptr = (
-        X.data[first:last],
-        X.indices[first:last],
-        X.indptr[a : b + 1] - first,
-    )
-    return rows
 
 
 def _or_one(peaks: FloatArray) -> FloatArray:
