@@ -66,6 +66,9 @@ def cluster(
     names: options.Names = None,
     layer: options.Layer = None,
     text_column: options.TextColumn = None,
+    stop_words: options.StopWords = None,
+    ngrams: options.Ngrams = 1,
+    min_df: options.MinDf = None,
     normalize: options.Normalize = None,
     all_features: options.AllFeatures = False,
     tfidf: options.TfIdf = False,
@@ -113,7 +116,13 @@ def cluster(
     with working(f"reading {file.name}") as progress:
         reading: dict[str, Any] = {"header": header, "names": names, "layer": layer}
         reading |= {"features_in": features_in, "image_shape": shape}
-        read = read_table(file, text_column=text_column, **reading)
+        counted = options.words(stop_words, ngrams, min_df)
+        read = read_table(file, text_column=text_column, words=counted, **reading)
+        if counted is not None and read.texts is None:
+            raise InvalidInputError(
+                "--stop-words, --ngrams and --min-df are for texts; name their column with"
+                " --text-column, or leave them out."
+            )
         features = None if all_features or read.marked is None else HIGHLY_VARIABLE
         table = runs.prepare(read, normalize, tfidf or read.texts is not None, features)
         target = known_classes(file, table, labels, label_column)

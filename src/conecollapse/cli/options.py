@@ -11,7 +11,7 @@ import typer
 
 from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse.cli.terminal import note
-from conecollapse.io.text import stem
+from conecollapse.io.text import read_text, stem
 
 File = Annotated[
     Path,
@@ -64,6 +64,21 @@ TextColumn = Annotated[
         help="Of a .csv or .tsv file: the column of texts; their words become the features."
     ),
 ]
+StopWords = Annotated[
+    str | None,
+    typer.Option(
+        help="Of texts: words to leave out. auto, a language such as german, none, or a .txt file."
+    ),
+]
+Ngrams = Annotated[
+    int, typer.Option("--ngrams", min=1, help="Of texts: most words of what is counted together.")
+]
+MinDf = Annotated[
+    str | None,
+    typer.Option(
+        "--min-df", help="Of texts: documents, or their share, that must hold a word: 5, or 0.01."
+    ),
+]
 Clip = Annotated[
     bool, typer.Option("--clip", help="Set negative values to zero, and say how many.")
 ]
@@ -112,6 +127,29 @@ def number(text: str, of: str) -> int | Literal["auto"]:
     if not (text.isascii() and text.isdecimal()) or not int(text):
         raise InvalidInputError(f"-k takes a number of {of}, or auto; got {text!r}.")
     return int(text)
+
+
+def words(stop_words: str | None, ngrams: int, min_df: str | None) -> dict[str, Any] | None:
+    """Which words of texts are counted, as `count_words` takes it; None for its defaults.
+
+    Examples
+    --------
+    >>> words("none", 2, "0.01")
+    {'stop_words': None, 'ngram_range': (1, 2), 'min_df': 0.01}
+    """
+    found: dict[str, Any] = {}
+    if stop_words is not None:
+        is_file = stop_words.endswith(".txt")
+        listed = read_text(Path(stop_words)).decode().split() if is_file else stop_words
+        found["stop_words"] = None if listed == "none" else listed
+    if ngrams > 1:
+        found["ngram_range"] = (1, ngrams)
+    if min_df is not None:
+        try:
+            found["min_df"] = int(min_df) if min_df.isdecimal() else float(min_df)
+        except ValueError:
+            raise InvalidInputError(f"--min-df takes 5, or a share 0.01; got {min_df!r}.") from None
+    return found or None
 
 
 def share(text: str, option: str, limits: str) -> float | Literal["auto"]:

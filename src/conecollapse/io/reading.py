@@ -233,6 +233,7 @@ def _of_texts(
 
     asked = dict(words or {})
     counts = count_words(texts, source, **asked)
+    left_out = f"; {counts.language} stop words are left out" if counts.language else ""
     return TableFile(
         counts.X,
         texts.names,
@@ -240,7 +241,7 @@ def _of_texts(
         source,
         sha256,
         "columns",
-        f"each of the {len(texts.texts)} texts is a sample",
+        f"each of the {len(texts.texts)} texts is a sample{left_out}",
         text_column=text_column,
         texts=tuple(texts.texts),
         words={name: value for name, value in asked.items() if name != "vocabulary"},

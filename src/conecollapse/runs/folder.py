@@ -18,7 +18,7 @@ from pathlib import Path
 from conecollapse._errors import RunFolderError, argument
 from conecollapse._files import can_exchange, exchange, temporary_beside
 
-FORMAT = "conecollapse-run-4"
+FORMAT = "conecollapse-run-5"
 MODEL = "model.npz"  # what `predict` needs
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = (
     "labels.csv",
