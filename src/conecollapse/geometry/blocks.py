@@ -69,7 +69,7 @@ def memory_needed(table: BlockedTable, n_workers: int = 1) -> float:
     """Bytes that a worker takes at the peak: its part of the blocks, and all leaders."""
     each = SPARSE_ENTRY if table.is_sparse else DENSE_ENTRY
     own = 12 if table.is_sparse else 8
-    return table.survey.n_entries * (each + own / n_workers) + table.shape[1] * EACH_POINT
+    return table.n_stored * (each + own / n_workers) + table.shape[1] * EACH_POINT
 
 
 def fits(needed: float, workers: list[Worker]) -> bool:
@@ -95,7 +95,7 @@ def fits(needed: float, workers: list[Worker]) -> bool:
 def n_shares(table: BlockedTable, n_workers: int) -> int:
     """Workers among which the points are divided: as many as have enough to do."""
     if table.is_sparse:
-        return int(min(n_workers, max(1, table.survey.n_entries // SPARSE_SHARE)))
+        return int(min(n_workers, max(1, table.n_stored // SPARSE_SHARE)))
     n, m = table.shape
     return min(n_workers, max(1, m * m * n // DENSE_SHARE))
 
