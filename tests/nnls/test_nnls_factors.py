@@ -184,17 +184,16 @@ def test_solutions_scale_with_the_linear_term(solver):
     rng = np.random.default_rng(3)
     A = rng.standard_normal((12, 6))
     G, C, size = A.T @ A, rng.standard_normal((20, 12)) @ A, np.full(20, 4.0)
-    allowed = np.ones((1, 6), bool)
 
     def solve(scale):
         upper = np.full((1, 6), 0.3 * scale)
         if solver == "products":
             of = np.zeros(20, np.int64)
-            problems = products.Problems(G[None], of, scale * C, upper, allowed, scale * size)
+            problems = products.Problems(G[None], of, scale * C, upper, scale * size)
             solved = products.solve(problems)
             return solved.X, solved.side, solved.ending == products.OPTIMAL, solved.steps
         X = scale * np.linalg.solve(G, C.T).T
-        return X, *pivot_complement(np.linalg.inv(G), X, (upper, allowed), scale * size)
+        return X, *pivot_complement(np.linalg.inv(G), X, upper, scale * size)
 
     X, side, is_solved, steps = solve(1.0)
     assert is_solved.any()
@@ -207,9 +206,9 @@ def test_solutions_scale_with_the_linear_term(solver):
 def test_a_start_is_kept_where_it_sums_to_one():
     """Variables are where the start has them; without such a sum a vertex takes its place. No
     step is allowed, so that only the walk over the free ones follows."""
-    upper, allowed = np.array([[0.5, 1.0, 1.0, 1.0]]), np.array([[True, True, True, False]])
+    upper = np.array([[0.5, 1.0, 1.0, 0.0]])
     c = np.array([[0.1, 0.9, 0.2, 0.0]])
-    problems = products.Problems(np.eye(4)[None], np.zeros(1, int), c, upper, allowed, np.ones(1))
+    problems = products.Problems(np.eye(4)[None], np.zeros(1, int), c, upper, np.ones(1))
     for x, total, sides in (
         ([0.5, 0.4, 0.1, 0.0], 1.0, [2, 1, 0, -1]),  # the walk ends at (0.5, 0.5, 0)
         ([0.5, 0.3, 0.0, 0.0], None, [2, 1, 0, -1]),

@@ -52,8 +52,7 @@ from conecollapse._nnls.careful import solve_carefully
 from conecollapse._nnls.complement import pivot_complement
 from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_block
 from conecollapse._nnls.constraints import Constraints, check_problem, check_start
-from conecollapse._nnls.lists import is_alone, solve_lists
-from conecollapse._nnls.problem import TINY, WELL_ENOUGH, Problem, safe_units
+from conecollapse._nnls.problem import MOST_INVERTED, TINY, WELL_ENOUGH, Problem, safe_units
 from conecollapse._threads import (
     current_threads,
     for_ranges,
@@ -71,7 +70,6 @@ MANY_SIDES = 64
 # columns up to which products are the best method: with 300 x 300 QR takes half their time
 MANY_COLUMNS = 256
 FEW_COLUMNS = 32  # the same where there are more columns than rows
-MOST_INVERTED = 512  # columns up to which the inverse of A'A is worth its time
 BLAS_COLUMNS = 600  # columns from which pricing them by BLAS pays, for as many sides as it needs
 DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense: 1 GiB
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
@@ -380,8 +378,8 @@ def by_complement(
     """Pivoting in the zeros; block pivoting where many variables are zero."""
     C, size = problem.correlations(Bt), row_norms(Bt)
     X = C @ problem.gram_inverse
-    bounds = np.full((1, X.shape[1]), np.inf), np.ones((1, X.shape[1]), bool)
-    side, solved, steps = pivot_complement(problem.gram_inverse, X, bounds, size)
+    upper = np.full((1, X.shape[1]), np.inf)
+    side, solved, steps = pivot_complement(problem.gram_inverse, X, upper, size)
     result = BppResult(X, side == products.FREE, solved, steps)
     left = np.flatnonzero(~solved)
     if len(left):
@@ -530,15 +528,14 @@ def _constrained_blocks(
     scaled: Scaled, start: FloatArray | None, limit: int | None
 ) -> tuple[BlockSolver, str]:
     """Number 1 of the list."""
-    m, n = scaled.A.shape
-    by_lists = is_alone(scaled) and n > BLAS_COLUMNS and n > WIDE * m
+    (m, n), c = scaled.A.shape, scaled.constraints
+    is_alone = c.simplex and not c.ridge and c.weights is None and bool(np.isinf(c.upper).all())
+    by_lists = is_alone and not sp.issparse(scaled.A) and n > BLAS_COLUMNS and n > WIDE * m
     shared = None if by_lists else Shared.of(scaled)
-    plain = solve_one if m * n <= DENSE_LIMIT else None
+    plain = None if by_lists or m * n > DENSE_LIMIT else solve_one
 
     def solver(Bt: FloatArray, cols: slice) -> tuple[Record, FloatArray]:
         first = None if start is None else np.ascontiguousarray(start[:, cols].T, np.float64)
-        if shared is None:
-            return solve_lists(scaled, Bt, first, limit)
         return solve_block(scaled, shared, Bt, cols, first, limit, plain)
 
     return solver, "lists" if by_lists else "constrained"

@@ -25,9 +25,9 @@ from conecollapse._nnls.products import LARGE_RESIDUAL, PRODUCT_ERROR
 from conecollapse._types import FloatArray, IntArray, Points
 
 SAFE_LENGTHS = 1e-100, 1e100  # lengths whose squares lose nothing
-WELL_ENOUGH = (
-    1e-5  # reciprocal condition of a Gram matrix from which its inverse is accurate enough
-)
+# reciprocal condition of a Gram matrix from which its inverse is accurate enough, and columns up to
+# which it is worth its time
+WELL_ENOUGH, MOST_INVERTED = 1e-5, 512
 TINY = float(np.finfo(np.float64).tiny)
 
 

@@ -105,14 +105,12 @@ class Room(NamedTuple):
 
 
 class Problems(NamedTuple):
-    """Problems that differ in ``c``, and perhaps in everything else. Arrays with one row for each
-    problem may have a single row for all."""
+    """Problems that differ in ``c``, and perhaps in everything else."""
 
     G: FloatArray  # (grams, n, n)
     of: IntArray  # (k,): the Gram matrix of each
     C: FloatArray  # (k, n)
-    upper: FloatArray  # (k or 1, n): infinite where there is no bound
-    allowed: BoolArray  # (k or 1, n): False for variables that must be zero
+    upper: FloatArray  # (k, n), or one row for all: infinite without a bound, else at least zero
     size: FloatArray  # (k,): what prices are compared with
 
 
@@ -187,13 +185,11 @@ def unit_products(G: FloatArray, C: FloatArray) -> tuple[FloatArray, FloatArray,
 
 def plain_problems(G: FloatArray, C: FloatArray) -> Problems:
     """``x >= 0`` alone, for one Gram matrix of unit columns or zeros."""
-    n = len(G)
     return Problems(
         np.ascontiguousarray(G)[None],
         np.zeros(len(C), np.int64),
         np.ascontiguousarray(C),
-        np.full((1, n), np.inf),
-        np.diag(G)[None] > 0,
+        np.where(np.diag(G) > 0, np.inf, 0.0)[None],
         np.abs(C).max(axis=1, initial=0.0),
     )
 
@@ -225,11 +221,10 @@ def _solve_range(problems, total, slides, limits, out, first, last):  # type: ig
     for i in range(first, last):
         gram = Products(problems.G[problems.of[i]], known, none, none[:, 0])
         upper = problems.upper[i % len(problems.upper)]
-        allowed = problems.allowed[i % len(problems.allowed)]
         peak = -np.inf
         for j in range(n):
             room.c[j], room.x[j] = problems.C[i, j], out.X[i, j]
-            room.side[j] = LOW if allowed[j] and upper[j] > 0.0 else BARRED
+            room.side[j] = LOW if upper[j] > 0.0 else BARRED
             if room.side[j] == LOW:
                 peak = max(peak, room.c[j])
         if total is not None:  # a constant in c changes nothing but the multiplier
