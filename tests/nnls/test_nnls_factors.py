@@ -113,7 +113,7 @@ def test_triangle_of_the_passive_products(moves, seed, has_sum):
 
 
 def test_a_column_that_depends_on_the_passive_ones_does_not_enter_the_triangle():
-    state, c = factor.State.of(3), np.ones(3)
+    state, c = factor.new_state(3, 0, False), np.ones(3)
     ones = np.ones((2, 2))
     assert factor.append_product(ones, c, 0, state, 0)
     state.S[0] = 0
@@ -125,7 +125,7 @@ def test_a_column_that_depends_on_the_passive_ones_does_not_enter_the_triangle()
     for angle, enters in ((1e-2, True), (1e-4, False)):
         A = np.array([[1.0, 1.0, 0.0], [0.0, angle, 1.0], [0.0, 0.0, 1e-4]])
         A /= np.linalg.norm(A, axis=0)
-        G, state = A.T @ A, factor.State.of(3)
+        G, state = A.T @ A, factor.new_state(3, 0, False)
         for k in range(2):
             assert factor.append_product(G, c, k, state, k)
             state.S[k] = k

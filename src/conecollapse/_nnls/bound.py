@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
+from conecollapse._nnls.factor import dot
 from conecollapse._types import AnyArray, BoolArray, FloatArray
 
 # a residual norm is optimal when it is at most this share above the smallest possible one,
@@ -51,6 +52,8 @@ SAFETY = 4.0  # how much smaller than estimated the smallest singular value is t
 # errors of x add to a residual norm above this share of |b| only their squares, which are rounding
 NEAR_ZERO = 1e-6
 IN_DOUBT = 1e-10  # prices of unit columns up to this share of |b| may be zero but for rounding
+LARGE_RESIDUAL = 1e-2  # a residual above this share of |b| loses at most four digits by products,
+PRODUCT_ERROR = 1e-9  # if their rounding errors are at most this share of its square
 EPS = float(np.finfo(np.float64).eps)
 RESIDUAL_STOP = 1e-15  # a residual below this share of |b| is rounding
 # of columns and right-hand sides whose squares are not lost
@@ -111,6 +114,12 @@ def noise_of(h, b_norm):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def has_accurate_square(square, error, b_norm):  # type: ignore[no-untyped-def]
+    """Whether a squared residual norm from products, with this error, is accurate enough."""
+    return (square > (LARGE_RESIDUAL * b_norm) ** 2) & (error <= PRODUCT_ERROR * square)
+
+
+@kernel
 def lower_bound(v, held, hold_all, sigma, reach, value, noise, longest):  # type: ignore[no-untyped-def]
     """The bound of the module's text, for columns held as marked, or all of them."""
     wrong, worst = 0.0, -np.inf
@@ -140,9 +149,11 @@ def lower_bounds(measured, hold_all, least):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def judge(g, x, sigma, reach, r_norm, b_norm, noise):  # type: ignore[no-untyped-def]
-    """How a plain problem has ended, OPTIMAL or UNPROVEN, and the lower bound; ``reach`` is for a
+def judge(A, S, k, x, g, sigma, reach, r_norm, b_norm, noise):  # type: ignore[no-untyped-def]
+    """How a plain problem has ended, OPTIMAL or UNPROVEN, and the lower bound, for coefficients
+    ``x`` of unit columns, of which the first ``k`` in ``S`` are in use; ``reach`` is for a
     right-hand side of length one."""
+    set_aside(A, S, k, x, g, b_norm)
     rounding = noise_of(x, b_norm)
     for j in range(len(g)):
         g[j] = abs(g[j]) if x[j] > 0.0 else g[j]
@@ -150,6 +161,19 @@ def judge(g, x, sigma, reach, r_norm, b_norm, noise):  # type: ignore[no-untyped
     least = max(least - rounding, 0.0)
     is_shown = r_norm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm
     return OPTIMAL if is_shown else UNPROVEN, least
+
+
+@kernel
+def open_row(b, is_safe, row):  # type: ignore[no-untyped-def]
+    """Write what a `Record` knows of a right-hand side before it is solved; the length of ``b``, or
+    zero where there is nothing to solve or squares are lost."""
+    b_norm, is_zero = np.sqrt(dot(b, b)), True
+    for t in range(len(b)):
+        is_zero = is_zero and b[t] == 0.0
+    for j in range(len(row)):
+        row[j] = 0.0
+    row[-4], row[-2] = b_norm, OPTIMAL if is_zero and is_safe else UNPROVEN
+    return b_norm if is_safe and LEAST_LENGTH < b_norm < MOST_LENGTH else 0.0
 
 
 @kernel

@@ -46,7 +46,7 @@ from conecollapse._nnls.constraints import Constraints
 from conecollapse._nnls.factor import factorize, smallest_singular_value
 from conecollapse._nnls.lists import nearest_in_hull
 from conecollapse._nnls.problem import (
-    MOST_INVERTED,
+    LARGE,
     SAFE_LENGTHS,
     TINY,
     WELL_ENOUGH,
@@ -136,10 +136,13 @@ class Scaled:
 
     def weighted_products(self, W: FloatArray) -> FloatArray:
         """``A' diag(w) A`` for each row w of ``W``."""
-        if sp.issparse(self.A):
-            G = np.stack([(self.A.T @ (sp.diags_array(w) @ self.A)).toarray() for w in W])
+        A, (m, n) = self.A, self.A.shape
+        if sp.issparse(A):
+            G = np.stack([(A.T @ (sp.diags_array(w) @ A)).toarray() for w in W])
+        elif m * n * n <= WEIGHTED_AT_ONCE:  # all at once: 100 x 10 takes a third less time
+            G = (W @ (A[:, :, None] * A[:, None, :]).reshape(m, n * n)).reshape(-1, n, n)
         else:
-            G = (self.A.T * W[:, None, :]) @ self.A
+            G = (A.T * W[:, None, :]) @ A
         return G + LIFT**2 * self.constraints.simplex
 
 
@@ -162,7 +165,7 @@ class Shared(NamedTuple):
             )
         gram, along = scaled.products(scaled.A), np.zeros(n)
         np.fill_diagonal(gram, np.diag(gram) + scaled.ridge())
-        rcond, sigma = conditioning(gram) if n <= MOST_INVERTED else (0.0, 0.0)
+        rcond, sigma = conditioning(gram) if n <= LARGE else (0.0, 0.0)
         if not rcond > WELL_ENOUGH:
             return cls(gram, None, along, 0.0)
         inverse = np.asarray(np.linalg.inv(gram), np.float64)
@@ -355,8 +358,8 @@ def bound_values(
     of_all = shared.sigma if shared is not None and block.W.size == 1 else 0.0
     for held, known in ((~none, of_all), (none, 1.0), (free, None), (doubtful, None)):
         rows = np.flatnonzero(~is_optimal(found.value + rounding, least, block.size))
-        if not len(rows):
-            break
+        if not len(rows) or known == 0.0:
+            continue
         sigma = np.full(len(rows), 0.0 if known is None else known)
         if known is None:
             _singular_values(scaled, block.take(rows), held[rows], sigma)
@@ -562,10 +565,9 @@ def _solve_again(
     if simplex:
         with np.errstate(divide="ignore"):
             L = np.where(L < LIFT, L / np.sqrt(np.maximum(1 - (L / LIFT) ** 2, 0.0)), np.inf)
-    again = Solved(
-        X, np.where(X > 0, FREE, LOW).astype(np.int8), records.steps, solved.ending[rows]
-    )
+    side = np.where(X > 0, FREE, LOW).astype(np.int8)
     solved.steps[rows] += records.steps.astype(np.int64)
+    again = Solved(X, side, solved.steps[rows], solved.ending[rows])
     _take_better(solved, found, rows, again, measure(scaled, block, again), "value")
     least[rows] = np.maximum(least[rows], np.minimum(L, found.value[rows]))
 
