@@ -90,16 +90,10 @@ class Record(NamedTuple):
             mine[rows] = theirs
 
 
-class Measured(NamedTuple):
-    """What a bound is computed from; one row, or entry, for each problem."""
-
-    violation: FloatArray  # (k, n): v
-    held: BoolArray  # (k, n)
-    sigma: FloatArray
-    reach: FloatArray
-    value: FloatArray  # the residual norm, or the root of twice the objective
-    noise: FloatArray  # the error of each entry of v
-    longest: FloatArray
+@kernel
+def keeps_squares(length):  # type: ignore[no-untyped-def]
+    """Whether no square of entries of this size is lost."""
+    return LEAST_LENGTH < length < MOST_LENGTH
 
 
 @kernel
@@ -139,20 +133,24 @@ def lower_bound(v, held, hold_all, sigma, reach, value, noise, longest):  # type
 
 
 @kernel
-def lower_bounds(measured, hold_all, least):  # type: ignore[no-untyped-def]
+def lower_bounds(v, held, hold_all, sigma, reach, value, noise, longest):  # type: ignore[no-untyped-def]
     """`lower_bound` of each row."""
-    v, held, sigma, reach, value, noise, longest = measured
+    least = np.empty(len(v))
     for i in range(len(v)):
         least[i] = lower_bound(
             v[i], held[i], hold_all, sigma[i], reach[i], value[i], noise[i], longest[i]
         )
+    return least
 
 
 @kernel
-def judge(A, S, k, x, g, sigma, reach, r_norm, b_norm, noise):  # type: ignore[no-untyped-def]
+def judge(A, used, x, g, sigma, reach, norms, noise):  # type: ignore[no-untyped-def]
     """How a plain problem has ended, OPTIMAL or UNPROVEN, and the lower bound, for coefficients
-    ``x`` of unit columns, of which the first ``k`` in ``S`` are in use; ``reach`` is for a
-    right-hand side of length one."""
+    ``x`` of unit columns with prices ``g``.
+
+    ``used`` has a list of columns and how many of its first ones are in use, ``norms`` the lengths
+    of the residual and of b; ``reach`` is for a right-hand side of length one."""
+    (S, k), (r_norm, b_norm) = used, norms
     set_aside(A, S, k, x, g, b_norm)
     rounding = noise_of(x, b_norm)
     for j in range(len(g)):
@@ -161,6 +159,14 @@ def judge(A, S, k, x, g, sigma, reach, r_norm, b_norm, noise):  # type: ignore[n
     least = max(least - rounding, 0.0)
     is_shown = r_norm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm
     return OPTIMAL if is_shown else UNPROVEN, least
+
+
+@kernel
+def close_row(row, ending, r_norm, least, b_norm):  # type: ignore[no-untyped-def]
+    """Write how a right-hand side has ended; less than what rounding leaves of it is no
+    residual."""
+    row[-4] = r_norm if r_norm > RESIDUAL_STOP * b_norm else 0.0
+    row[-3], row[-2] = least, ending
 
 
 @kernel
@@ -173,7 +179,7 @@ def open_row(b, is_safe, row):  # type: ignore[no-untyped-def]
     for j in range(len(row)):
         row[j] = 0.0
     row[-4], row[-2] = b_norm, OPTIMAL if is_zero and is_safe else UNPROVEN
-    return b_norm if is_safe and LEAST_LENGTH < b_norm < MOST_LENGTH else 0.0
+    return b_norm if is_safe and keeps_squares(b_norm) else 0.0
 
 
 @kernel

@@ -18,7 +18,15 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.bound import EPS, OPTIMAL, RESIDUAL_STOP, STEP_LIMIT, judge, open_row
+from conecollapse._nnls.bound import (
+    EPS,
+    OPTIMAL,
+    RESIDUAL_STOP,
+    STEP_LIMIT,
+    close_row,
+    judge,
+    open_row,
+)
 from conecollapse._nnls.factor import (
     append_column,
     axpy,
@@ -27,7 +35,7 @@ from conecollapse._nnls.factor import (
     restore,
     smallest_singular_value,
 )
-from conecollapse._nnls.products import MANY_COLUMNS, column_norms, list_best, measure
+from conecollapse._nnls.products import MANY_COLUMNS, column_norms, list_best
 from conecollapse._types import BoolArray, IntArray
 
 WITHIN_TOL = 2  # how a descent ended, beside OPTIMAL and STEP_LIMIT: the residual is small enough
@@ -204,12 +212,18 @@ def solve_rows(A, Bt, reach, start, max_steps, out):  # type: ignore[no-untyped-
         k, ending, row[n + 3] = _descend_over_all(Z, norms, b, first, room, state, max_steps)
         for j in range(n):
             x[j] = 0.0
+        for t in range(m):
+            state.r[t] = b[t]
         for a in range(k):
-            x[state.S[a]] = state.h[a]
-            row[state.S[a]] = state.h[a] / norms[state.S[a]]
-        r_norm = measure(A, norms, b, x, g, state.r)
+            j = state.S[a]
+            x[j], row[j] = state.h[a], state.h[a] / norms[j]
+            axpy(-state.h[a], Z[j], state.r)
+        r_norm = np.sqrt(dot(state.r, state.r))
+        for j in range(n):
+            g[j] = dot(Z[j], state.r)
         sigma = smallest_singular_value(state.R, k, state.ls, state.q)
         noise = EPS * (4.0 + np.sqrt(m)) * r_norm
-        shown, row[n + 1] = judge(A, state.S, k, x, g, sigma, reach, r_norm, b_norm, noise)
-        row[n] = r_norm if r_norm > RESIDUAL_STOP * b_norm else 0.0
-        row[n + 2] = STEP_LIMIT if ending == STEP_LIMIT and shown != OPTIMAL else shown
+        used, lengths = (state.S, k), (r_norm, b_norm)
+        shown, least = judge(A, used, x, g, sigma, reach, lengths, noise)
+        ending = ending if ending == STEP_LIMIT and shown != OPTIMAL else shown
+        close_row(row, ending, r_norm, least, b_norm)

@@ -34,7 +34,6 @@ from conecollapse._nnls.bound import (
     OPTIMAL,
     STEP_LIMIT,
     UNPROVEN,
-    Measured,
     Record,
     is_optimal,
     is_rough_zero,
@@ -49,7 +48,6 @@ from conecollapse._nnls.problem import (
     LARGE,
     SAFE_LENGTHS,
     TINY,
-    WELL_ENOUGH,
     Problem,
     conditioning,
     safe_units,
@@ -57,6 +55,9 @@ from conecollapse._nnls.problem import (
 from conecollapse._nnls.products import FREE, HIGH, LOW, SUM_ERROR, Problems, Solved, solve
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
+# reciprocal condition of a Gram matrix from which the solutions without bounds are worth a start:
+# what they have lost is corrected, and exact fits are found only from there
+INVERTED = 1e-10
 GRAM_LIMIT = 16_384  # columns whose Gram matrix takes 2 GiB
 WEIGHTED_AT_ONCE = 2**23  # entries of weighted matrices that are held at once: 64 MiB
 # the entry by which columns are extended for a sum of one; the columns are scaled to at most this
@@ -166,7 +167,7 @@ class Shared(NamedTuple):
         gram, along = scaled.products(scaled.A), np.zeros(n)
         np.fill_diagonal(gram, np.diag(gram) + scaled.ridge())
         rcond, sigma = conditioning(gram) if n <= LARGE else (0.0, 0.0)
-        if not rcond > WELL_ENOUGH:
+        if not rcond > INVERTED:
             return cls(gram, None, along, 0.0)
         inverse = np.asarray(np.linalg.inv(gram), np.float64)
         if scaled.constraints.simplex:
@@ -363,9 +364,8 @@ def bound_values(
         sigma = np.full(len(rows), 0.0 if known is None else known)
         if known is None:
             _singular_values(scaled, block.take(rows), held[rows], sigma)
-        bound = np.empty(len(rows))
-        measured = Measured(found.violation[rows], held[rows], sigma, *(v[rows] for v in parts))
-        lower_bounds(measured, False, bound)
+        some = (v[rows] for v in parts)
+        bound = lower_bounds(found.violation[rows], held[rows], False, sigma, *some)
         least[rows] = np.maximum(least[rows], bound - rounding[rows])
     return least, rounding
 

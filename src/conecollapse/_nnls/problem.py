@@ -16,7 +16,6 @@ from conecollapse._nnls.bound import (
     OPTIMAL,
     RESIDUAL_STOP,
     UNPROVEN,
-    Measured,
     Record,
     has_accurate_square,
     is_optimal,
@@ -153,11 +152,10 @@ class Problem:
         v = np.where(H > 0, np.abs(prices), np.where(self.inverse > 0, prices, -np.inf))
         # all columns together say nothing of coefficients, however far they reach
         reach = np.full(len(H), np.inf) if hold_all else self.reach * np.maximum(size, TINY)
-        ones = np.ones(len(H))
-        lower_bounds(
-            Measured(v, H > 0, sigma, reach, rnorm, noise + rounding, ones), hold_all, record.least
+        least = lower_bounds(
+            v, H > 0, hold_all, sigma, reach, rnorm, noise + rounding, np.ones(len(H))
         )
-        record.least[:] = np.maximum(record.least - rounding, 0.0)
+        record.least[:] = np.maximum(least - rounding, 0.0)
         record.X[:] = H * self.inverse
         record.ending[:] = np.where(
             is_optimal(rnorm + rounding, record.least, size), OPTIMAL, UNPROVEN

@@ -37,15 +37,14 @@ import numpy as np
 from conecollapse._kernels import FAST, borrow, kernel
 from conecollapse._nnls.bound import (
     EPS,
-    LEAST_LENGTH,
-    MOST_LENGTH,
     NEAR_ZERO,
     OPTIMAL,
-    RESIDUAL_STOP,
     STEP_LIMIT,
     UNPROVEN,
+    close_row,
     has_accurate_square,
     judge,
+    keeps_squares,
     noise_of,
     open_row,
 )
@@ -86,13 +85,6 @@ class Products(NamedTuple):
     known: BoolArray  # (n,)
     A: FloatArray  # (m, n), or empty
     norms: FloatArray  # (n,): the lengths of the columns of A, 1 for zeros; or empty
-
-
-class Rule(NamedTuple):
-    """What a descent obeys."""
-
-    zero: float  # prices up to this are rounding
-    max_steps: int
 
 
 class Room(NamedTuple):
@@ -233,7 +225,7 @@ def _solve_range(problems, total, slides, limits, out, first, last):  # type: ig
             for j in range(n):
                 room.c[j] -= peak
         k = _begin(gram.G, upper, total, state, room)
-        rule = Rule(PRICE_ZERO * problems.size[i], max_steps)
+        rule = (PRICE_ZERO * problems.size[i], max_steps)
         k, out.ending[i], out.steps[i] = descend(gram, upper, total, slides, rule, state, room, k)
         for j in range(n):
             out.side[i, j] = room.side[j]
@@ -303,20 +295,21 @@ def _shift(G, amount, j, state, room, k):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def descend(gram, upper, total, slides, rule, state, room, k):  # type: ignore[no-untyped-def]
     """The whole descent, from ``k`` free variables with feasible values: how many are free at the
-    end, how it ended, and the number of steps."""
-    side, dead = room.side, room.dead
+    end, how it ended, and the number of steps. ``rule`` has the size up to which prices are
+    rounding, and the limit on the steps."""
+    side, dead, (zero, max_steps) = room.side, room.dead, rule
     for j in range(len(dead)):
         dead[j], room.listed[j] = 0, j
     k, multiplier = _walk(gram.G, upper, total, state, room, k)
     count, steps = np.int64(0), np.int64(0)
     while True:
-        count = _look(gram.G, multiplier, rule.zero, state, room, k, count)
+        count = _look(gram.G, multiplier, zero, state, room, k, count)
         at, before, is_freed = np.int64(-1), np.int64(LOW), False
         while not is_freed:
-            at = _best(room, count, rule.zero, gram.norms)
+            at = _best(room, count, zero, gram.norms)
             if at < 0:
                 return k, OPTIMAL, steps
-            if steps == rule.max_steps:
+            if steps == max_steps:
                 return k, STEP_LIMIT, steps
             dead[at], before = 1, side[at]
             k, is_freed = _free(gram, upper, slides, at, state, room, k)
@@ -571,7 +564,7 @@ def column_norms(A, norms):  # type: ignore[no-untyped-def]
     is_safe = True
     for j in range(n):
         norms[j] = np.sqrt(norms[j])
-        if not LEAST_LENGTH < norms[j] < MOST_LENGTH:
+        if not keeps_squares(norms[j]):
             for t in range(m):
                 is_safe = is_safe and A[t, j] == 0.0
             norms[j] = 1.0
@@ -583,7 +576,7 @@ def _confirm(gram, b, reach, state, room, k):  # type: ignore[no-untyped-def]
     """How the end of a descent is judged, its residual norm, and the lower bound: by products, else
     it is corrected with A itself."""
     A, S, h, g, x, r = gram.A, state.S, state.h, room.g, room.x, state.r
-    b_norm = np.sqrt(dot(b, b))
+    used, b_norm = (S, k), np.sqrt(dot(b, b))
     sigma = smallest_singular_value(state.R, k, state.ls, state.q)
     square, total = b_norm * b_norm, b_norm
     for j in range(len(x)):
@@ -595,7 +588,7 @@ def _confirm(gram, b, reach, state, room, k):  # type: ignore[no-untyped-def]
     r_norm, error = np.sqrt(max(square, 0.0)), 4.0 * EPS * total * total
     if has_accurate_square(square, error, b_norm):
         noise = np.sqrt(len(A)) * noise_of(x, b_norm)
-        ending, least = judge(A, S, k, x, g, sigma, reach, r_norm, b_norm, noise)
+        ending, least = judge(A, used, x, g, sigma, reach, (r_norm, b_norm), noise)
         if ending == OPTIMAL:
             return ending, r_norm, least - error / r_norm
     ending, least = UNPROVEN, 0.0
@@ -605,7 +598,7 @@ def _confirm(gram, b, reach, state, room, k):  # type: ignore[no-untyped-def]
             state.ls[a] = g[S[a]]
         if turn > 0 or r_norm > NEAR_ZERO * b_norm:
             noise = EPS * (4.0 + np.sqrt(len(A))) * r_norm
-            ending, least = judge(A, S, k, x, g, sigma, reach, r_norm, b_norm, noise)
+            ending, least = judge(A, used, x, g, sigma, reach, (r_norm, b_norm), noise)
             if ending == OPTIMAL or turn == CORRECTIONS - 1:
                 break
         solve_transposed(state.R, k, state.ls)
@@ -649,12 +642,12 @@ def solve_rows(A, Bt, G, C, reach, start, max_steps, out):  # type: ignore[no-un
                 if start[i, j] and not known[j]:
                     _know(gram, j, state)
             k = _begin(gram.G, None, None, state, room)
-        rule = Rule(PRICE_ZERO * b_norm, max_steps)
+        rule = (PRICE_ZERO * b_norm, max_steps)
         k, ending, row[n + 3] = descend(gram, None, None, None, rule, state, room, k)
-        if ending == OPTIMAL:
-            ending, r_norm, row[n + 1] = _confirm(gram, b, reach, state, room, k)
-            row[n] = r_norm if r_norm > RESIDUAL_STOP * b_norm else 0.0
         row[n + 2] = ending
+        if ending == OPTIMAL:
+            ending, r_norm, least = _confirm(gram, b, reach, state, room, k)
+            close_row(row, ending, r_norm, least, b_norm)
         for a in range(k):
             row[state.S[a]] = state.h[a] / norms[state.S[a]]
     return own[0].size + own[1].size + P.size + norm.size + flag.size  # keeps what is borrowed
