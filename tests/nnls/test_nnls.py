@@ -362,7 +362,7 @@ def test_the_list_of_methods_is_that_of_the_modules_text():
         (large, 100, "auto", [by_complement, by_columns, by_digits]),
         (large, 1, "auto", [by_columns, by_digits]),
         (wide, 100, "auto", [by_columns, by_digits]),
-        (tall[:5], 1, "auto", [by_products, by_columns, by_digits]),
+        (tall[:4], 1, "auto", [by_products, by_columns, by_digits]),
         (tall, 100, "bpp", [by_pivoting, by_columns, by_digits]),
         (tall, 100, "active-set", [by_columns, by_digits]),
     ):

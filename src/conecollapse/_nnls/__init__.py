@@ -10,7 +10,8 @@ the list, which starts from it.
    float64 does not show to be optimal becomes a plain problem.
 2. k at least `MANY_SIDES`, n at most `LARGE`, and A'A well conditioned: `complement`, pivoting in
    the zeros.
-3. n at most `MANY_COLUMNS` and at most m: `products`, the active set on A'A.
+3. n at most `FEW_COLUMNS`, or at most `MANY_COLUMNS` and at most m: `products`, the active set on
+   A'A.
 4. `columns`, the active set on a QR factorization. With n above `LARGE` and several right-hand
    sides all of these are priced by one matrix product (`slots`).
 5. `careful`, the active set in 32 digits.
@@ -80,6 +81,7 @@ SMALL_WORK = 2**17
 MANY_SIDES = 64
 # columns up to which products are the best method: with 300 x 300 QR takes half their time
 MANY_COLUMNS = 256
+FEW_COLUMNS = 32  # the same where there are more columns than rows
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
 # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 RHS_BLOCK_ENTRIES = 2**18
@@ -286,7 +288,7 @@ def _solve_small(A: Any, b: Any) -> tuple[FloatArray, Any] | None:
     (m, n), k = A.shape, 1 if b.ndim == 1 else b.shape[1]
     A, out = np.ascontiguousarray(A), np.empty((k, n + 4))
     Bt = np.ascontiguousarray(b[None] if b.ndim == 1 else b.T)
-    if n <= min(MANY_COLUMNS, m):
+    if n <= max(FEW_COLUMNS, min(MANY_COLUMNS, m)):
         products.solve_rows(A, Bt, None, None, np.inf, None, 3 * n, out)
     else:
         columns.solve_rows(A, Bt, np.inf, None, 3 * n, out)
@@ -330,7 +332,7 @@ def choose(problem: Problem, k: int, method: str, *, is_cold: bool) -> list[Meth
     no start is given, and no limit on the steps."""
     m, n = problem.A.shape
     ways: list[Method] = [by_columns]
-    if problem.may_be_dense and method == "auto" and n <= min(MANY_COLUMNS, m):
+    if problem.may_be_dense and method == "auto" and n <= max(FEW_COLUMNS, min(MANY_COLUMNS, m)):
         ways.insert(0, by_products)
     if method == "auto" and k >= MANY_SIDES and n <= LARGE and is_cold:
         ways[:0] = [by_complement] if problem.conditioning[0] > WELL_ENOUGH else []

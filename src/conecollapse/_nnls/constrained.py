@@ -397,8 +397,8 @@ def _singular_values(scaled: Scaled, block: Block, held: BoolArray, sigma: Float
         return
     for i, row in enumerate(held):
         if row.sum() <= scaled.A.shape[0] + 1:
-            gram = scaled.products(scaled.A[:, row])[None]
-            _smallest_of_products(gram, block.of[:1], row[row][None], sigma[i : i + 1])
+            points = np.vstack([scaled.A[:, row], np.full(row.sum(), LIFT)])
+            sigma[i] = np.linalg.svd(points, compute_uv=False).min(initial=np.inf)
 
 
 @kernel(error_model="numpy")
