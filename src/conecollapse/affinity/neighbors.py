@@ -94,12 +94,17 @@ def nearest(
         return exact(X, samples, k)
     if is_approximate(search, samples):
         return approximate(samples, k)
+    announce(samples)
+    return exact(None, samples, k)
+
+
+def announce(samples: Points) -> None:
+    """Say beforehand that exact neighbours take long."""
     warn_if_long(
         PER_PRODUCT * product_seconds(samples),
         f"finding the exact neighbours of {samples.shape[0]} samples",
         _FASTER[is_sparse(samples)],
     )
-    return exact(None, samples, k)
 
 
 def metric_of(X: Points, metric: str) -> str:

@@ -44,19 +44,19 @@ def _digest_of(block: Points, _: Any, __: Any) -> tuple[list[bytes], int]:
     return table.row_keys(), table.n_entries
 
 
-def gathered(X: BlockedTable, n_stored: int) -> Table | None:
-    """The table in memory, if it is small enough for that; ``n_stored`` entries will be held."""
-    if n_stored > GATHERED:
-        return None
+def gathered(X: BlockedTable) -> Table:
+    """The table in memory."""
     blocks = list(X.blocks())
     return as_table(sp.csr_array(sp.vstack(blocks)) if X.is_sparse else np.concatenate(blocks))
 
 
-def random_rows(X: BlockedTable, rng: np.random.Generator) -> tuple[IntArray, Points]:
-    """Which samples of a table in blocks of samples are a few thousand random ones, and these, in
+def random_rows(
+    X: BlockedTable, rng: np.random.Generator, most: int = SAMPLE_ROWS
+) -> tuple[IntArray, Points]:
+    """Which samples of a table in blocks of samples are at most so many random ones, and these, in
     their order."""
     n, m = X.shape
-    count = min(n, SAMPLE_ROWS, max(SAMPLE_ENTRIES // m, 1))
+    count = min(n, most, max(SAMPLE_ENTRIES // m, 1))
     chosen = np.sort(rng.choice(n, count, replace=False))
     place = np.searchsorted(chosen, X.bounds)
     pieces = [

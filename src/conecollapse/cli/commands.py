@@ -40,6 +40,7 @@ COMMANDS = {
     "rays": "rays",
     "unmix": "unmix",
     "novelty": "novelty",
+    "predict": "predict",
     "verify": "verify",
     "warm": "installed",
     "datasets": "datasets",

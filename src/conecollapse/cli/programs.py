@@ -48,6 +48,7 @@ def programs(
     all_features: options.AllFeatures = False,
     seed: options.Seed = 0,
     report: options.Report = True,
+    model: options.Model = True,
     write_h5ad: Annotated[
         Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")
     ] = None,
@@ -82,7 +83,7 @@ def programs(
             random_state=seed,
             progress=progress,
         )
-        options.save_run(run, folder, report=report, force=force, progress=progress)
+        options.save_run(run, folder, report=report, model=model, force=force, progress=progress)
         if write_h5ad is not None:
             _write_h5ad(run, file, write_h5ad)
     for line in run.batch_notes:

@@ -84,6 +84,7 @@ def unmix(
     names: options.Names = None,
     layer: options.Layer = None,
     report: options.Report = True,
+    model: options.Model = True,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -117,7 +118,7 @@ def unmix(
             wavelengths=None if wavelengths is None else read_wavelengths(wavelengths, count, good),
             progress=progress,
         )
-        options.save_run(run, folder, report=report, force=force, progress=progress)
+        options.save_run(run, folder, report=report, model=model, force=force, progress=progress)
     if as_json:
         say_run_as_json(run, folder)
         return

@@ -87,7 +87,7 @@ def same_layout(source: Any, before: Mapping[str, Any]) -> dict[str, Any]:
     if its format says what they are."""
     if not isinstance(source, (str, PathLike)):
         return {}
-    if before.get("text_column") is not None:
-        return {"text_column": before["text_column"]}
+    if before.get("words") is not None:
+        return {name: before[name] for name in ("text_column", "words")}
     kind = suffix(Path(fspath(source)))
     return {name: before.get(name) for name in FORMATS[kind].options} if kind in FORMATS else {}

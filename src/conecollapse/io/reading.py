@@ -36,6 +36,7 @@ def read_table(
     names: bool | None = None,
     layer: str | None = None,
     text_column: str | None = None,
+    words: Mapping[str, Any] | None = None,
 ) -> TableFile:
     """Read a table of non-negative numbers, transposed if needed so that samples are rows.
 
@@ -63,6 +64,9 @@ def read_table(
     text_column : str, optional
         Of a ``.csv`` or ``.tsv`` file: the column of texts, whose words are counted as
         `conecollapse.io.documents` describes.
+    words : mapping, optional
+        Of texts: which words are counted, arguments of `conecollapse.io.documents.count_words`
+        such as ``{"stop_words": "german", "ngram_range": (1, 2), "min_df": 5}``.
 
     Returns
     -------
@@ -92,7 +96,7 @@ def read_table(
     if isinstance(source, (str, PathLike)):
         path = Path(fspath(source))
         if isdir(path) or text_column is not None:
-            return _read_folder_or_texts(path, text_column, features_in, options)
+            return _read_folder_or_texts(path, text_column, features_in, options, words)
         check_file(path)
         try:
             matrix = read_whole(path, options)
@@ -109,7 +113,7 @@ def read_table(
 
         texts = as_texts(source)
         if texts is not None:
-            return _of_texts(texts, "the data", "", None)
+            return _of_texts(texts, "the data", "", None, words)
         matrix = _of_object(source, options)
         table = as_table_file(
             matrix, None, "", decide_orientation(matrix, features_in, image_shape)
@@ -175,7 +179,11 @@ def open_table(
 
 
 def _read_folder_or_texts(
-    path: Path, text_column: str | None, features_in: str, options: Mapping[str, Any]
+    path: Path,
+    text_column: str | None,
+    features_in: str,
+    options: Mapping[str, Any],
+    words: Mapping[str, Any] | None,
 ) -> TableFile:
     from conecollapse.io.documents import read_column, read_folder
     from conecollapse.io.folders import (
@@ -196,7 +204,8 @@ def _read_folder_or_texts(
     if text_column is not None:
         check_file(path)
         texts = read_column(path, text_column)
-        return replace(_of_texts(texts, path.name, sha256_of(path), text_column), source=str(path))
+        found = _of_texts(texts, path.name, sha256_of(path), text_column, words)
+        return replace(found, source=str(path))
     files, where = spectrum_files(path), path
     if files:
         matrix = read_spectrum_files(files)
@@ -204,7 +213,7 @@ def _read_folder_or_texts(
         files = find_files(path)
         where = files[0]
         if not is_10x(files):
-            return _of_texts(read_folder(path), str(path), digest(files), None)
+            return _of_texts(read_folder(path), str(path), digest(files), None, words)
         matrix = read_whole(files[0], {})
     table = as_table_file(
         matrix, where, digest(files), decide_orientation(matrix, features_in, None)
@@ -212,11 +221,19 @@ def _read_folder_or_texts(
     return replace(table, source=str(path))
 
 
-def _of_texts(texts: Texts, source: str, sha256: str, text_column: str | None) -> TableFile:
+def _of_texts(
+    texts: Texts,
+    source: str,
+    sha256: str,
+    text_column: str | None,
+    words: Mapping[str, Any] | None,
+) -> TableFile:
     """The counts of words of documents."""
     from conecollapse.io.documents import count_words
 
-    counts = count_words(texts, source)
+    asked = dict(words or {})
+    counts = count_words(texts, source, **asked)
+    left_out = f"; {counts.language} stop words are left out" if counts.language else ""
     return TableFile(
         counts.X,
         texts.names,
@@ -224,9 +241,10 @@ def _of_texts(texts: Texts, source: str, sha256: str, text_column: str | None) -
         source,
         sha256,
         "columns",
-        f"each of the {len(texts.texts)} texts is a sample",
+        f"each of the {len(texts.texts)} texts is a sample{left_out}",
         text_column=text_column,
         texts=tuple(texts.texts),
+        words={name: value for name, value in asked.items() if name != "vocabulary"},
     )
 
 

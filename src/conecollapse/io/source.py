@@ -138,11 +138,16 @@ class Spill:
     object."""
 
     def __init__(
-        self, entries: Iterable[Entries], shape: tuple[int, int], axis: int, n_entries: int
+        self,
+        entries: Iterable[Entries],
+        shape: tuple[int, int],
+        axis: int,
+        n_entries: int,
+        bucket_entries: int = BUCKET_ENTRIES,
     ) -> None:
         self.shape = shape
         self.axis = axis
-        n_buckets = int(np.clip(n_entries // BUCKET_ENTRIES, 1, shape[axis]))
+        n_buckets = int(np.clip(n_entries // bucket_entries, 1, shape[axis]))
         self.bounds = np.linspace(0, shape[axis], n_buckets + 1).astype(np.int64)
         self.folder = Path(tempfile.mkdtemp(prefix="conecollapse-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)

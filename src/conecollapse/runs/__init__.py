@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conecollapse.runs.folder import check_folder
     from conecollapse.runs.gene_programs import ProgramsRun, programs
     from conecollapse.runs.novelty import NoveltyRun, judge
+    from conecollapse.runs.predicting import Prediction, predict
     from conecollapse.runs.preparing import NORMALIZATIONS, prepare
     from conecollapse.runs.run import Interrupted, Run, save
     from conecollapse.runs.unmixing import UnmixRun, unmix
@@ -28,6 +29,7 @@ _HOMES = {
     "conecollapse.runs.extreme_rays": ("RaysRun", "rays"),
     "conecollapse.runs.folder": ("check_folder",),
     "conecollapse.runs.novelty": ("NoveltyRun", "judge"),
+    "conecollapse.runs.predicting": ("Prediction", "predict"),
     "conecollapse.runs.preparing": ("NORMALIZATIONS", "prepare"),
     "conecollapse.runs.gene_programs": ("ProgramsRun", "programs"),
     "conecollapse.runs.run": ("Interrupted", "Run", "save"),
@@ -40,6 +42,7 @@ __all__ = [
     "ClusterRun",
     "Interrupted",
     "NoveltyRun",
+    "Prediction",
     "ProgramsRun",
     "RaysRun",
     "Run",
@@ -48,6 +51,7 @@ __all__ = [
     "check_folder",
     "cluster",
     "judge",
+    "predict",
     "prepare",
     "programs",
     "rays",

@@ -18,7 +18,8 @@ from pathlib import Path
 from conecollapse._errors import RunFolderError, argument
 from conecollapse._files import can_exchange, exchange, temporary_beside
 
-FORMAT = "conecollapse-run-4"
+FORMAT = "conecollapse-run-5"
+MODEL = "model.npz"  # what `predict` needs
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = (
     "labels.csv",
     "rays.csv",
@@ -38,7 +39,7 @@ COPIES = frozenset(
     {LABELS, DOUBTED, RAYS, ENDMEMBERS, SPREAD, ABUNDANCES, NOVELTY, PROGRAMS, USAGES, MARKERS}
     | {MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT}
 )
-RUN_FILES = COPIES | {FACTORS, CERTIFICATE, FACTS, REPORT}
+RUN_FILES = COPIES | {FACTORS, CERTIFICATE, FACTS, REPORT, MODEL}
 
 
 def check_folder(folder: str | os.PathLike[str], *, force: bool = False) -> Path:

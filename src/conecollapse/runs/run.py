@@ -41,6 +41,7 @@ from conecollapse.runs.folder import (
     staged,
 )
 from conecollapse.runs.hashes import feature_hashes
+from conecollapse.runs.model import model_facts, write_model
 from conecollapse.runs.values import plain
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ class Run(ABC):
     cone: Cone | None = None
     parameters: Mapping[str, Any]
     timings: Mapping[str, float]
+
+    @property
+    def fitted(self) -> Any:
+        """What says where new samples belong; None where nothing does."""
+        return getattr(getattr(self, "model", None), "_fitted", None)
 
     @property
     def preparation(self) -> Mapping[str, Any]:
@@ -148,6 +154,7 @@ def save(
     write_report: Callable[[Path, Any], None] | None = None,
     *,
     force: bool = False,
+    model: bool = True,
 ) -> Path:
     """Write ``run`` to ``folder``, all of it or nothing.
 
@@ -160,6 +167,9 @@ def save(
         Called as ``write_report(path, run)`` to write ``report.html``.
     force : bool
         Replace an earlier run; a folder that holds anything else is refused all the same.
+    model : bool
+        Keep what `predict` needs, where the kind of run has such a model. The folder then holds
+        data: samples that new ones are compared with, or components.
 
     Returns
     -------
@@ -181,7 +191,11 @@ def save(
         if run.cone is not None:
             run.cone.save(staging / CERTIFICATE)
         is_finished = _write_page(staging / REPORT, run, write_report)
-        said = facts_of(run, path) | {"report": report_checksum(staging)}
+        if model and run.fitted is not None:
+            kept = {"fitted": run.fitted, "preparation": dict(run.table.constants)}
+            write_model(staging, kept)
+        said = facts_of(run, path)
+        said |= {"report": report_checksum(staging), "model": model_facts(staging)}
         said["checksum"] = checksum(said)
         text = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
         (staging / FACTS).write_text(text, encoding="utf-8")
@@ -271,6 +285,7 @@ def data_facts(table: TableFile, folder: Path) -> dict[str, Any]:
         "names": None if table.layout is None else table.layout.names,
         "layer": table.layer,
         "text_column": table.text_column,
+        "words": table.words,
     }
 
 

@@ -129,6 +129,7 @@ class UnmixRun(Run):
     fixed: AnyArray | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
+    model: Any = None
 
     @property
     def table(self) -> TableFile:  # type: ignore[override]
@@ -429,6 +430,7 @@ def unmix(
         fixed=fixed,
         parameters=asked,
         timings=timings,
+        model=model,
     )
 
 

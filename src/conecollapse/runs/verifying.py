@@ -42,9 +42,11 @@ from conecollapse.runs.folder import (
     FACTS,
     FORMAT,
     MAPS_MAT,
+    MODEL,
     REPORT,
 )
 from conecollapse.runs.hashes import feature_hashes
+from conecollapse.runs.model import model_facts
 from conecollapse.runs.run import (
     KINDS,
     Run,
@@ -80,7 +82,7 @@ UNCHECKED = {
     ),
 }
 # these are facts of a file; data in memory has none of them
-OF_FILES = ("data.header", "data.names", "data.layer", "data.text_column")
+OF_FILES = ("data.header", "data.names", "data.layer", "data.text_column", "data.words")
 FORM = {
     "kind": tuple(KINDS),
     "data": {
@@ -189,7 +191,7 @@ def verify(
     _agree_copies(stored, found.run)
     unchecked = UNCHECKED | dict(found.unchecked)
     places = chain(*unchecked.values(), () if isinstance(source, (str, Path)) else OF_FILES)
-    agree(FACTS, said, facts_of(found.run, path), {*places, "report", "checksum"})
+    agree(FACTS, said, facts_of(found.run, path), {*places, "report", "model", "checksum"})
     _check_checksums(stored)
     return Verification(
         folder=str(folder),
@@ -421,6 +423,10 @@ def _check_checksums(stored: Stored) -> None:
     if report_checksum(stored.path) != stored.facts.get("report", ""):
         raise CertificateError(
             f"{REPORT} is missing, or is not the page that was written with this run."
+        )
+    if model_facts(stored.path) != stored.facts.get("model"):
+        raise CertificateError(
+            f"{MODEL} is missing, or is not the file that was written with this run."
         )
     if stored.facts.get("checksum") != checksum(stored.facts):
         raise CertificateError(
