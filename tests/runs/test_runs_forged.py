@@ -131,12 +131,12 @@ def matlab(folder):
 
 def envi(folder):
     write_envi(folder / "cube.hdr", folder / "cube.img", CUBE, [str(k) for k in range(9)])
-    return unmix(read_spectra(folder / "cube.hdr"), 3, method="samples", outliers=0.1)
+    return unmix(read_spectra(folder / "cube.hdr"), 3, outliers=0.1)
 
 
 def counts(folder):
     np.save(folder / "x.npy", rng.poisson(200 * CUBE.reshape(-1, 9)).astype(np.float32))
-    return unmix(read_spectra(folder / "x.npy"), 3, method="min-volume", sum_to_one=True)
+    return unmix(read_spectra(folder / "x.npy"), 3, sum_to_one=True)
 
 
 def known(folder):

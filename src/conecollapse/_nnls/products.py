@@ -317,7 +317,7 @@ def descend(gram, upper, total, slides, rule, state, room, k):  # type: ignore[n
         if n < MANY_COLUMNS:
             for j in range(n):
                 g[j] = c[j] - multiplier
-            _subtract_rows(G, S, h, k, g)
+            subtract_rows(G, S, h, k, g)
         else:
             count = _list(G, multiplier, rule.zero, state, room, k, count)
         at, before, is_freed = np.int64(-1), np.int64(LOW), False
@@ -437,7 +437,7 @@ def _slide(G, upper, j, state, room, k):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", fastmath=FAST)
-def _subtract_rows(G, S, h, k, g):  # type: ignore[no-untyped-def]
+def subtract_rows(G, S, h, k, g):  # type: ignore[no-untyped-def]
     """``g -= sum_a h_a G[S_a]``, four rows at a time."""
     for a in range(0, k - 3, 4):
         d, e, p, q = S[a], S[a + 1], S[a + 2], S[a + 3]
@@ -465,7 +465,7 @@ def _list(G, multiplier, zero, state, room, k, count):  # type: ignore[no-untype
         return count
     for j in range(n):
         g[j] = c[j] - multiplier
-    _subtract_rows(G, S, h, k, g)
+    subtract_rows(G, S, h, k, g)
     count = np.int64(0)
     for bucket in range(LISTED):
         at, best = np.int64(-1), zero
