@@ -49,6 +49,13 @@ from conecollapse.factorization.restarts import Starts
 from conecollapse.io import read_table
 from conecollapse.tables import DiffusedTable, as_table
 
+
+class Applied(affinity.Diffusion):
+    """As of so many samples that it is applied and never formed."""
+
+    _formed = 10
+
+
 FACTORIZATIONS = [
     MultiplicativeNMF(),
     MultiplicativeNMF(loss="kullback-leibler"),
@@ -547,14 +554,13 @@ def test_orthant_degeneracy_has_nothing_to_cluster():
     ],
     ids=repr,
 )
-def test_diffusion_of_many_samples_is_applied_and_never_formed(model, monkeypatch):
-    monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
+def test_diffusion_of_many_samples_is_applied_and_never_formed(model):
     X, y = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
     model = (
         clone(model)
         .set_params(
             n_components=3,
-            affinity=affinity.Diffusion(metric="cosine"),
+            affinity=Applied(metric="cosine"),
             random_state=0,
             max_iter=100,
         )
@@ -566,15 +572,12 @@ def test_diffusion_of_many_samples_is_applied_and_never_formed(model, monkeypatc
     assert adjusted_rand_score(model.labels_, model.predict(X)) > 0.9
 
 
-def test_the_divergence_needs_entries(monkeypatch):
-    monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
+def test_the_divergence_needs_entries():
     X, _ = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
     with pytest.raises(
         InvalidInputError, match="needs single entries of X, which is a diffused graph"
     ):
-        MultiplicativeNMF(
-            3, affinity=affinity.Diffusion(metric="cosine"), loss="kullback-leibler"
-        ).fit(X)
+        MultiplicativeNMF(3, affinity=Applied(metric="cosine"), loss="kullback-leibler").fit(X)
 
 
 def test_cone_collapse_selects_features_and_rebuilds_the_rest():
@@ -740,13 +743,12 @@ def test_too_few_rays_for_the_clusters():
         CCNMF(3, max_residual=0.01, max_rays=3, random_state=0).fit(X)
 
 
-def test_epsilon_cones_need_the_columns_of_a_diffusion(monkeypatch):
-    monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
+def test_epsilon_cones_need_the_columns_of_a_diffusion():
     X, _ = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
     with pytest.raises(
         InvalidInputError, match="needs the columns of X, which is a diffused graph"
     ):
-        CCNMF(3, max_rays=4, affinity=affinity.Diffusion(metric="cosine")).fit(X)
+        CCNMF(3, max_rays=4, affinity=Applied(metric="cosine")).fit(X)
 
 
 def test_a_fitted_model_does_not_hold_on_to_the_table():
@@ -991,11 +993,10 @@ def test_the_view_can_be_named(data):
         GraphCCNMF(2, view="centred").fit(np.eye(20))
 
 
-def test_cone_of_a_diffusion_is_a_cone_however_many_samples(monkeypatch, data):
+def test_cone_of_a_diffusion_is_a_cone_however_many_samples(data):
     X, _ = data
     formed = CCNMF(3, affinity="diffusion", random_state=0).fit(X)
-    monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 10)
-    applied = CCNMF(3, affinity="diffusion", random_state=0).fit(X)
+    applied = CCNMF(3, affinity=Applied(), random_state=0).fit(X)
     np.testing.assert_array_equal(applied.cone_.ray_indices, formed.cone_.ray_indices)
     M = formed._fitted.source.table.array
     assert applied.cone_.verify(M.T).n_rays == formed.cone_.verify(M.T).n_rays == len(X)

@@ -27,7 +27,8 @@ from conecollapse.geometry import streaming
 from conecollapse.geometry.merging import merge
 from conecollapse.geometry.tall import _combined
 from conecollapse.io import open_table
-from conecollapse.tables import BlockedTable, as_table
+from conecollapse.io.market import PIECE_ENTRIES
+from conecollapse.io.source import Spill
 
 
 def cuts(rng, n, pieces):
@@ -109,6 +110,13 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
         CheckpointError, match="block 1 is not the block that the checkpoint was made from"
     ):
         Cone.from_blocks([parts[0], parts[1][::-1], *parts[2:]], checkpoint=tmp_path)
+    inside = np.setdiff1d(np.arange(len(parts[0])), Cone.from_points(parts[0]).ray_indices)[0]
+    other = parts[0].copy()
+    other[inside] *= 2  # the rays are the same
+    with pytest.raises(CheckpointError, match="block 0 is not the block"):
+        Cone.from_blocks([other, *parts[1:]], checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match="holds 4 blocks, but only 1 were given"):
+        Cone.from_blocks(parts[:1], checkpoint=tmp_path)
     with pytest.raises(CheckpointError, match="made with tol = 1e-08, not 1e-06"):
         Cone.from_blocks(parts, 1e-6, checkpoint=tmp_path)
     (file,) = tmp_path.iterdir()
@@ -127,6 +135,10 @@ def test_bad_blocks_are_named():
         Cone.from_blocks(np.array_split(spoiled, 4))
     with pytest.raises(ValueError, match=r"block 2: X has NaN at row 13, column 2"):
         Cone.from_samples(np.array_split(spoiled, 4))
+    with pytest.raises(
+        ValueError, match=r"block 2 \(samples 10 to 14\): X has NaN at row 13, column 2"
+    ):
+        CCNMF(2).fit(open_table(spoiled, block_size=5))
     with pytest.raises(ValueError, match=r"block 1: P has no rows \(shape \(0, 4\)\)"):
         Cone.from_blocks([P, P[:0]])
     with pytest.raises(
@@ -159,9 +171,7 @@ def table_files(folder, X):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning:anndata")
 @pytest.mark.parametrize("shape", [(30, 70), (90, 20)])
-def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse.io.source.BUCKET_ENTRIES", 100)
-    monkeypatch.setattr("conecollapse.io.market.PIECE_ENTRIES", 100)
+def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.random(shape) * (rng.random(shape) < 0.5) + 0.01 * (rng.random(shape) < 0.2)
     X[:, -3:] = X[:, :3] + X[:, 3:6]
@@ -180,6 +190,27 @@ def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_
         np.testing.assert_array_equal(model.predict(table), local.predict(X))
         assert model.reconstruction_err_ == pytest.approx(local.reconstruction_err_, rel=1e-9)
         np.testing.assert_array_equal(ConeCollapse().fit(table).ray_indices_, direct.ray_indices)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_entries_are_sorted_into_buckets(axis):
+    """Those of the same place are added up, from whichever piece and bucket they come."""
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 90, 2000), rng.integers(0, 40, 2000)
+    values, shape = rng.random(2000), (90, 40)
+    pieces = zip(*(np.split(part, 4) for part in (rows, columns, values)), strict=True)
+    spill = Spill(pieces, shape, axis, 2000, bucket_entries=100)
+    assert len(spill.bounds) == 21
+    whole = sp.csr_array((values, (rows, columns)), shape=shape).toarray()
+    for start, stop in ((0, 1), (3, 31), (0, shape[axis])):
+        part = np.s_[start:stop] if axis == 0 else np.s_[:, start:stop]
+        np.testing.assert_allclose(spill.read(start, stop).toarray(), whole[part], rtol=1e-12)
+
+
+def test_a_matrix_market_file_is_parsed_in_pieces(tmp_path):
+    X = np.random.default_rng(0).integers(1, 9, (PIECE_ENTRIES // 500 + 20, 500))
+    scipy.io.mmwrite(tmp_path / "long.mtx", sp.coo_array(X))
+    np.testing.assert_array_equal(open_table(tmp_path / "long.mtx").whole().toarray(), X)
 
 
 def test_an_empty_row_and_large_counts_in_float32(tmp_path):
@@ -273,6 +304,11 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
             "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n",
             "entry 1 is at row 3 and column 1",
         ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2000000000 2000000000 1\n1 1 5\n",
+            "says that it has",
+        ),
+        ("%%MatrixMarket matrix coordinate real general\n0 3 1\n1 1 5\n", "says that it has"),
     ]:
         (tmp_path / "x.mtx").write_text(text)
         with pytest.raises(ValueError, match=match):
@@ -298,15 +334,6 @@ def test_symmetric_and_pattern_matrices(tmp_path):
     )
     X = next(open_table(tmp_path / "s.mtx").samples()).toarray()
     np.testing.assert_array_equal(X, [[0, 1, 0], [1, 0, 1], [0, 1, 1]])
-
-
-def test_nan_in_a_file_is_named_with_its_block():
-    X = np.ones((30, 8))
-    X[17, 3] = np.nan
-    with pytest.raises(
-        ValueError, match=r"block 1 \(samples 10 to 19\): X has NaN at row 17, column 3"
-    ):
-        CCNMF(2).fit(open_table(X, block_size=10))
 
 
 @pytest.mark.parametrize("seed", seeds(10))
@@ -390,37 +417,6 @@ def test_beyond_that_a_larger_tol_is_certified_and_a_warning_says_so():
     cone.verify(lambda: [X])
 
 
-def test_tables_say_what_they_are():
-    table = as_table(open_table(np.ones((4, 3), np.float32)))
-    assert (table.shape, table.dtype, table.n_blocks) == ((4, 3), np.float32, 1)
-    assert isinstance(table, BlockedTable)
-
-
-def test_a_checkpoint_of_other_points_is_refused_even_if_its_rays_are_the_same(tmp_path):
-    block = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
-
-    def interrupted():
-        yield block
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Cone.from_blocks(interrupted(), checkpoint=tmp_path)
-    other = block.copy()
-    other[2] = [1, 1, 5]
-    with pytest.raises(
-        CheckpointError, match="block 0 is not the block that the checkpoint was made from"
-    ):
-        Cone.from_blocks([other, np.eye(3)], checkpoint=tmp_path)
-    assert Cone.from_blocks([block, np.eye(3)], checkpoint=tmp_path).n_rays == 3
-
-
-def test_a_checkpoint_of_more_blocks_is_refused(tmp_path):
-    blocks = np.array_split(np.random.default_rng(0).random((24, 3)), 8)
-    Cone.from_blocks(blocks, checkpoint=tmp_path)
-    with pytest.raises(CheckpointError, match="holds 8 blocks, but only 1 were given"):
-        Cone.from_blocks(blocks[:1], checkpoint=tmp_path)
-
-
 @pytest.mark.parametrize("encoding", ["csr_matrix", "csc_matrix"])
 @pytest.mark.parametrize(
     ("indptr", "indices"),
@@ -445,15 +441,6 @@ def test_damaged_sparse_tables_are_refused_before_they_reach_scipy(
         )
     with pytest.raises(InvalidInputError, match="it is damaged"):
         Cone.from_table(open_table(tmp_path / "h.h5ad"))
-
-
-@pytest.mark.parametrize("size", ["2000000000 2000000000 1", "0 3 1"])
-def test_sizes_that_no_machine_could_index_are_refused(tmp_path, size):
-    (tmp_path / "b.mtx").write_text(
-        f"%%MatrixMarket matrix coordinate real general\n{size}\n1 1 5\n"
-    )
-    with pytest.raises(InvalidInputError, match="says that it has"):
-        open_table(tmp_path / "b.mtx")
 
 
 def test_a_point_takes_part_in_few_merges(monkeypatch):

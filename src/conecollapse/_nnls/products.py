@@ -412,7 +412,7 @@ def _slide(G, upper, j, state, room, k):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", fastmath=FAST)
-def _subtract_rows(G, S, h, k, g):  # type: ignore[no-untyped-def]
+def subtract_rows(G, S, h, k, g):  # type: ignore[no-untyped-def]
     """``g -= sum_a h_a G[S_a]``, four rows at a time."""
     for a in range(0, k - 3, 4):
         d, e, p, q = S[a], S[a + 1], S[a + 2], S[a + 3]
@@ -449,7 +449,7 @@ def _look(G, multiplier, zero, state, room, k, count):  # type: ignore[no-untype
             return count
     for j in range(n):
         g[j] = c[j] - multiplier
-    _subtract_rows(G, S, h, k, g)
+    subtract_rows(G, S, h, k, g)
     if n < MANY_COLUMNS:
         return np.int64(n)
     for j in range(n):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -112,6 +112,7 @@ class GraphCCNMF(OrthogonalNMF):
     weighting: str = "mass"
 
     _compares_samples = True
+    _limits: ClassVar[dict[str, int]] = {}  # of `GraphOptions`, where others are wanted
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
         check_weighting(self.weighting)
@@ -129,6 +130,7 @@ class GraphCCNMF(OrthogonalNMF):
                 self.n_neighbors,
                 self.neighbors,
                 check_positive(self.damping, "damping", below=1.0),
+                **self._limits,
             ),
             weighting=self.weighting,
             solver=self.solver,
