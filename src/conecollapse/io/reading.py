@@ -235,8 +235,8 @@ def _of_texts(
     counts = count_words(texts, source, **asked)
     notes = [f"{counts.language} stop words are left out"] if counts.language else []
     if len(texts.texts) >= FEW and "vocabulary" not in asked:
-        rare = "" if asked.get("min_df") is not None else "in few texts, or "
-        notes.append(f"words {rare}in more than half of them, are left out")
+        rare = "" if asked.get("min_df") is not None else "in few texts or "
+        notes.append(f"words {rare}in more than half of them are left out")
     left_out = "".join(f"; {note}" for note in notes)
     return TableFile(
         counts.X,
