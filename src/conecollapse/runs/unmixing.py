@@ -33,7 +33,6 @@ from conecollapse.io import TableFile
 from conecollapse.io.envi import BANDS, find_envi, place_on_earth, write_envi
 from conecollapse.io.formats import same_layout
 from conecollapse.io.spectra import MASKED, MISSING, Spectra, as_images, read_spectra
-from conecollapse.runs.extreme_rays import sizes, stored_cone
 from conecollapse.runs.folder import (
     ABUNDANCES,
     CERTIFICATE,
@@ -46,9 +45,9 @@ from conecollapse.runs.folder import (
     MAPS_MAT,
     SPREAD,
 )
-from conecollapse.runs.run import Run, timed
+from conecollapse.runs.run import Checked, Run, Stored, sizes, timed
 from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Checked, Stored, check_arrays, verify_cone
+from conecollapse.runs.verifying import verify_cone
 from conecollapse.tables import as_table
 
 if TYPE_CHECKING:
@@ -122,18 +121,11 @@ class UnmixRun(Run):
     candidates: Sequence[tuple[str, float]]
     spread: AnyArray
     purity: AnyArray
-    cone: Cone
+    cone: Cone = field(kw_only=True)
     wavelengths: AnyArray | None = None
     rank_reason: str | None = None
     fixed: AnyArray | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
     model: Any = None
-
-    @property
-    def table(self) -> TableFile:  # type: ignore[override]
-        """The samples and the channels."""
-        return self.spectra.table
 
     @property
     def shape(self) -> tuple[int, int] | None:
@@ -303,9 +295,11 @@ class UnmixRun(Run):
         """Components, outliers and noise are those of the data and the cone, and the abundances
         those of the nearest mixtures."""
         asked, said = stored.facts["parameters"], stored.facts["results"]
-        cone, was_auto, arrays = stored_cone(stored), asked["n_components"] == "auto", stored.arrays
+        cone, arrays = stored.needed_cone(), stored.arrays
+        was_auto = asked["n_components"] == "auto"
         _check_form(stored, cone, read.table)
         run = cls(
+            read.table,
             read,
             components=arrays["components"],
             H=arrays["rays"].astype(np.float64),
@@ -405,6 +399,7 @@ def unmix(
             n_components, outliers=outliers, closure=closure, fixed_components=fixed
         ).fit(table)
     return UnmixRun(
+        table,
         spectra,
         components=model.components_,
         H=model._fitted.components,
@@ -479,7 +474,7 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
     needed = {name: ("f", shape) for name, shape in shapes.items()}
     if asked["fixed"]:
         needed["fixed"] = "f", (asked["fixed"], m)
-    check_arrays(stored, needed | {"outliers": ("b", (n,)), "purity": ("i", (n,))})
+    stored.check_arrays(needed | {"outliers": ("b", (n,)), "purity": ("i", (n,))})
     if asked["n_components"] not in (r, "auto") or (asked["closure"] and asked["sum_to_one"]):
         raise CertificateError(
             f"{FACTS} claims the parameters {quoted(asked)}, which no run has that ends with"
