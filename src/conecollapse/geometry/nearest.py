@@ -148,12 +148,10 @@ def _pooled(U: Points, Y: Points, C: FloatArray, terms: Terms, barred: IntArray)
 def _solve(G: FloatArray, C: FloatArray, barred: IntArray) -> Sparse:
     """Coefficients over all rows of ``G``, the ridge included, for each row of ``C``."""
     k, n = C.shape
-    allowed = np.ones((1, n), bool)
-    if (barred >= 0).any():
-        allowed = np.ones((k, n), bool)
-        allowed[np.flatnonzero(barred >= 0), barred[barred >= 0]] = False
+    upper = np.full((k if (barred >= 0).any() else 1, n), np.inf)
+    upper[np.flatnonzero(barred >= 0), barred[barred >= 0]] = 0.0
     size = np.full(k, PRICE / PRICE_ZERO)
-    problems = Problems(G[None], np.zeros(k, np.int64), C, np.full((1, n), np.inf), allowed, size)
+    problems = Problems(G[None], np.zeros(k, np.int64), C, upper, size)
     return sp.csr_array(solve(problems).X)
 
 
