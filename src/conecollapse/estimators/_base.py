@@ -21,7 +21,7 @@ from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
 from conecollapse.estimators._estimator import Estimator, running
-from conecollapse.estimators._fitted import Fitted, decode, labels_of
+from conecollapse.estimators._fitted import Fitted, Problem, Solution, decode, labels_of
 from conecollapse.estimators._labels import NO_HINTS, Hints, KnownLabels
 from conecollapse.estimators._prepared import (
     Prepared,
@@ -33,7 +33,6 @@ from conecollapse.estimators._prepared import (
     prepare,
     warn_of_samples,
 )
-from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.estimators._sklearn import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,

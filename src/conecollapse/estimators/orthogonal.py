@@ -14,9 +14,9 @@ from conecollapse._types import AnyArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import EMPTY_SAMPLES, BaseNMF, orthogonality_line
 from conecollapse.estimators._estimator import running
+from conecollapse.estimators._fitted import Problem, Solution
 from conecollapse.estimators._labels import Hints, KnownLabels, read_constraints
 from conecollapse.estimators._prepared import Prepared, prepare
-from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.factorization.nmf.encoders import Encoder, LeastSquares
 from conecollapse.factorization.orthogonal import SOLVERS, orthogonality, prepared
 from conecollapse.factorization.orthogonal.clamped import Judgement, Known
