@@ -1,5 +1,5 @@
-"""`CCNMF`: clusters of samples from the extreme rays of the cone of features; `GraphCCNMF`: the same
-on a graph that is chosen from the data."""
+"""`CCNMF`: clusters of samples from the extreme rays of the cone of features; `GraphCCNMF`: of a
+graph of samples that is chosen from the data."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class CCNMF(OrthogonalNMF):
         return cls(n_components, cone=cone, random_state=random_state, **options)
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
-        table, known = problem.table, problem.constraints
+        table = problem.table
         cone = self._find_cone(problem)
         try:
             found = ccnmf(
@@ -145,7 +145,7 @@ class CCNMF(OrthogonalNMF):
                 cone=cone,
                 weighting=self.weighting,
                 solver=self.solver,
-                constraints=known,
+                constraints=problem.constraints,
                 **self._stopping(),
             )
         except ClusterError as error:
@@ -155,10 +155,7 @@ class CCNMF(OrthogonalNMF):
                 " cone=error.cone) goes on from it."
             )
             raise
-        rule = None
-        if found.known is not None:
-            judgement = found.known.run.judgement(found.rays)
-            rule = LabelRule.of(table, judgement, found.known.linear, known)
+        rule = LabelRule.of(table, found.clamped, found.rays)
         squares, rays = found.d**2, found.ray_indices
         encoder = OverRays(
             found.S, squares, found.lengths, rays, table.shape[1], self._is_disjoint, rule
@@ -168,7 +165,7 @@ class CCNMF(OrthogonalNMF):
 
     def _set_own(self, problem: Problem, solution: Solution, order: IntArray) -> None:
         found: ConeFactorization = solution.own
-        judgement = None if found.known is None else found.known.run.judgement(found.rays)
+        judgement = None if found.clamped is None else found.clamped.judgement(found.rays)
         self._set_labels(problem, solution, order, judgement)
         self.cone_, self.loadings_ = found.cone, found.S[order]
         self.ray_indices_, self.coefficients_ = _among_all(problem, found.ray_indices, found.V)

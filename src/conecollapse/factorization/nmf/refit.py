@@ -151,8 +151,8 @@ def _inverses(G: FloatArray, X: FloatArray) -> tuple[IntArray, FloatArray, BoolA
     """For each row the numbers of the components of S, padded with others, the inverse of their
     products, and which are no padding."""
     size = max(int((X > 0).sum(axis=1).max(initial=0)), 1)
-    places = np.argsort(X <= 0, axis=1, kind="stable")[:, :size]
+    places: IntArray = np.argsort(X <= 0, axis=1, kind="stable")[:, :size]
     used = np.take_along_axis(X > 0, places, axis=1)
     products = G[places[:, :, None], places[:, None, :]]
     products = np.where(used[:, :, None] & used[:, None, :], products, np.eye(size))
-    return places, np.linalg.inv(products), used
+    return places, np.asarray(np.linalg.inv(products), np.float64), used
