@@ -54,7 +54,7 @@ def some(y, count, seed=0):
 @each
 def test_given_labels_are_kept_and_the_rest_is_found(model):
     right = []
-    for seed in range(5):
+    for seed in range(20):
         X, y = overlapping(seed)
         wrong = some(y, 3, seed)
         # a label against the data is kept too

@@ -169,7 +169,8 @@ def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, Any
     given = np.array([values[i] for i in known], object)
     if all(isinstance(value, Real) for value in given):
         given = np.array(given.tolist())
-        for i in np.flatnonzero(np.isinf(given) | (given > np.iinfo(np.int64).max))[:1]:
+        given = given.astype(np.int64) if given.dtype == bool else given
+        for i in np.flatnonzero(np.isinf(given) | (given >= 2**63))[:1]:
             raise InvalidInputError(
                 f"y has the label {given[i]} for sample {known[i]}; use smaller numbers, or -1 if"
                 " it is unknown."

@@ -20,6 +20,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from conecollapse._kernels import kernel
+from conecollapse._linalg import CACHED
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray
 from conecollapse.factorization.nmf.fixed import Fixed
@@ -27,7 +28,7 @@ from conecollapse.tables import Equations
 from conecollapse.tables.protocol import Part
 
 STILL = 0.01  # a sweep that moves rows by this share (squared) of their first sweep is the last
-TILE = 40 * 64  # entries of rows that are swept together: they and their c fill the fastest cache
+LANES = 64  # rows that are swept together: with 40 coordinates they fill the fastest cache
 
 
 def sweep(W: AnyArray, equations: Equations, sweeps: int) -> AnyArray:
@@ -63,48 +64,66 @@ def _sweep_together(W: AnyArray, part: Part, sweeps: int, _: Fixed | None) -> No
     n, r = W.shape
     G = np.ascontiguousarray(part.G[0], W.dtype)
     inverse = np.divide(1, G.diagonal(), out=np.zeros(r, G.dtype), where=G.diagonal() > 0)
-    size = max(64, TILE // r)
+    size = max(LANES, CACHED // (4 * r))
 
     def work(start: int, stop: int) -> None:
-        gradient = np.empty(size, W.dtype)
+        # made here, because an array that a kernel makes takes long to compile
+        tile = np.zeros((2, r, LANES), W.dtype)
+        gradient = np.zeros(LANES, W.dtype)
         for a in range(start * size, min(stop * size, n), size):
-            rows = slice(a, min(a + size, n))
-            w, c = np.ascontiguousarray(W[rows].T), np.ascontiguousarray(part.C[rows].T, W.dtype)
-            _sweep_lanes(w, c, gradient[: w.shape[1]], G, inverse, sweeps)
-            W[rows] = w.T
+            rows = slice(a, a + size)
+            _sweep_lanes(W[rows], part.C[rows], G, inverse, sweeps, tile[0], tile[1], gradient)
 
     with serial_blas() if n > size else nullcontext():
         for_ranges(work, -(-n // size))
 
 
 @kernel(fastmath=True, error_model="numpy")
-def _sweep_lanes(w, c, g, G, inverse, sweeps):  # type: ignore[no-untyped-def]
-    """Sweeps over the columns of ``w``, which end when these together hardly move."""
-    r = len(G)
-    first = 0 * inverse[0]
-    for s in range(sweeps):
-        moved = 0 * inverse[0]
-        for k in range(r):
-            Gk = G[k]
-            for t in range(len(g)):
-                g[t] = c[k, t]
-            for j in range(0, r - 3, 4):
-                o, p, q, u = Gk[j], Gk[j + 1], Gk[j + 2], Gk[j + 3]
-                for t in range(len(g)):
-                    g[t] -= (o * w[j, t] + p * w[j + 1, t]) + (q * w[j + 2, t] + u * w[j + 3, t])
-            for j in range(r // 4 * 4, r):
-                for t in range(len(g)):
-                    g[t] -= Gk[j] * w[j, t]
-            squares = 0 * inverse[0]
-            for t in range(len(g)):
-                change = max(g[t] * inverse[k], -w[k, t])
-                w[k, t] += change
-                squares += change * change
-            moved += squares * Gk[k]
-        if s == 0:
-            first = moved
-        if moved <= STILL * first:
-            break
+def _sweep_lanes(W, C, G, inverse, sweeps, w, c, g):  # type: ignore[no-untyped-def]
+    """Sweeps over a few rows in place, `LANES` at a time, which end when these together hardly
+    move."""
+    r = W.shape[1]
+    for a in range(0, len(W), LANES):
+        size = min(LANES, len(W) - a)
+        w[:, size:] = 0
+        c[:, size:] = 0
+        for t in range(size):
+            for k in range(r):
+                w[k, t], c[k, t] = W[a + t, k], C[a + t, k]
+        first = 0 * inverse[0]
+        for s in range(sweeps):
+            moved = 0 * inverse[0]
+            for k in range(r):
+                moved += _descend_coordinate(w, c[k], g, G[k], inverse[k], k)
+            if s == 0:
+                first = moved
+            if moved <= STILL * first:
+                break
+        for t in range(size):
+            for k in range(r):
+                W[a + t, k] = w[k, t]
+
+
+@kernel(fastmath=True, error_model="numpy")
+def _descend_coordinate(w, c, g, Gk, inverse, k):  # type: ignore[no-untyped-def]
+    """Bring coordinate ``k`` of all rows to its minimum; how far the objective falls by that,
+    twice."""
+    r = len(Gk)
+    for t in range(LANES):
+        g[t] = c[t]
+    for j in range(0, r - 3, 4):
+        o, p, q, u = Gk[j], Gk[j + 1], Gk[j + 2], Gk[j + 3]
+        for t in range(LANES):
+            g[t] -= (o * w[j, t] + p * w[j + 1, t]) + (q * w[j + 2, t] + u * w[j + 3, t])
+    for j in range(r // 4 * 4, r):
+        for t in range(LANES):
+            g[t] -= Gk[j] * w[j, t]
+    moved = 0 * inverse
+    for t in range(LANES):
+        change = max(g[t] * inverse, -w[k, t])
+        w[k, t] += change
+        moved += change * change
+    return moved * Gk[k]
 
 
 def _sweep_one_by_one(W: AnyArray, part: Part, sweeps: int, fixed: Fixed | None) -> None:

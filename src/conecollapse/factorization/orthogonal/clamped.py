@@ -18,14 +18,18 @@ for the clusters that are found without labels, as it is for a source of evidenc
 in the clusters. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of
 sample i.
 
-Where there are more clusters than classes, the first step begins with the clusters that are found
-without labels, and each class takes one, so that the sum of
+*Named clusters*. Of the clusters that are found without labels each class takes one, so that the
+sum of
 
 .. math:: \frac{1}{n_k} \#\{\text{labels of class } k \text{ in cluster } j\} + \sum_{i \text{ in }
    j} q_{ik} \Big/ \sum_i q_{ik}
 
-over all classes k and their clusters j is largest (a linear assignment). Those that are left stand
-for classes that no label names.
+over all classes k and their clusters j is largest (a linear assignment). The trust follows from the
+share s of the labels that are in the cluster with their name, beyond the one in r that any clusters
+find: c is the geometric mean of 8, with the weight :math:`(s - 1/r) / (1 - 1/r)`, and 1/4. If s is
+1/r or less, c is 1/4: the clusters have nothing to do with the classes. With more clusters than
+classes the first step begins with the named clusters, and those that are left stand for classes
+that no label names.
 """
 
 from __future__ import annotations
@@ -55,7 +59,9 @@ from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Table
 
-TRUST = 4.0  # in clusters, relative to one source of evidence; 1 to 8 give the same accuracy
+# trust in clusters, relative to one source of evidence: where named clusters find all labels, and
+# where they find no more than any clusters would
+GUIDED, DOUBTED = 8.0, 0.25
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
 
 
@@ -135,16 +141,16 @@ class ClampedClusters(Clusters):
     def _use_evidence(self, q: FloatArray, starts: Iterable[IntArray], r: int) -> IntArray:
         """Let it count beside clusters as sharp as those without labels; where to begin."""
         plain = Clusters(self.X, self.gram, **self.stopping).best_of(starts, r)
-        self.sharpness = TRUST * sharpness(self._shares(self._scores(plain.H)))
+        known = np.flatnonzero(self.constraints.labels != UNKNOWN)
+        labels = self.constraints.labels[known]
+        votes = q / np.maximum(q.sum(axis=0), np.finfo(float).tiny)
+        votes[known, labels] += 1 / np.bincount(labels)[labels]
+        named = matched(plain.W.argmax(axis=1), votes, r)
+        trust = trust_of(float((named[known] == labels).mean()), r)
+        self.sharpness = trust * sharpness(self._shares(self._scores(plain.H)))
         self._log_evidence = np.log(for_clusters(q, r) + FLOOR)
         self._bonus = np.square(self.lengths)[:, None] * self._log_evidence / self.sharpness
-        if q.shape[1] == r:
-            return np.asarray(q.argmax(axis=1))
-        labels = self.constraints.labels
-        known = np.flatnonzero(labels != UNKNOWN)
-        votes = q / np.maximum(q.sum(axis=0), np.finfo(float).tiny)
-        votes[known, labels[known]] += 1 / np.bincount(labels[known])[labels[known]]
-        return matched(plain.W.argmax(axis=1), votes, r)
+        return np.asarray(q.argmax(axis=1)) if q.shape[1] == r else named
 
     def judgement(self, found: Factorization) -> Judgement | None:
         """How the samples were judged, if there was evidence."""
@@ -244,6 +250,18 @@ def for_clusters(q: AnyArray, r: int) -> FloatArray:
     likely as a class is by chance."""
     n, n_classes = q.shape
     return np.hstack([q * (n_classes / r), np.full((n, r - n_classes), 1 / r)])
+
+
+def trust_of(share: float, r: int) -> float:
+    """The trust in clusters, of which this share of the labels has the name.
+
+    Examples
+    --------
+    >>> [round(trust_of(share, 4), 2) for share in (1.0, 0.625, 0.25, 0.0)]
+    [8.0, 1.41, 0.25, 0.25]
+    """
+    weight = max((share - 1 / r) / (1 - 1 / r), 0.0)
+    return float(GUIDED**weight * DOUBTED ** (1 - weight))
 
 
 def matched(labels: IntArray, q: AnyArray, r: int) -> IntArray:
