@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import NMF
 
 from conecollapse import texts
+from conecollapse.datasets.texts import weigh_words
 from conecollapse.metrics import purity_score
 
 PACKAGES = (
@@ -102,7 +103,7 @@ def main() -> None:
     start = time.process_time()
     ours = texts.topics(documents, r)
     seconds = time.process_time() - start
-    X = texts.weighted(ours.table, ours.idf)
+    X = weigh_words(ours.table, ours.idf)
     rival = NMF(r, init="nndsvd", random_state=0, max_iter=400)
     labels = rival.fit_transform(X).argmax(axis=1)
     place = {word: j for j, word in enumerate(ours.vocabulary.tolist())}

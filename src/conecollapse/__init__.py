@@ -111,7 +111,10 @@ _HOMES = {
     ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("affinity", "blocks", "certificates", "geometry", "scverse", "texts")
+_MODULES = (
+    *("affinity", "certificates", "datasets", "geometry", "io", "metrics", "plots"),
+    *("scverse", "texts"),
+)
 
 __all__ = [
     "CCNMF",

@@ -418,9 +418,9 @@ class RowBlocks:
     A row of a product is summed in the same order for any number of threads.
     """
 
-    def __init__(self, N: Sparse) -> None:
+    def __init__(self, N: Sparse, step: int = BLOCK_ROWS) -> None:
         n = N.shape[0]
-        self.rows = [slice(a, min(a + BLOCK_ROWS, n)) for a in range(0, n, BLOCK_ROWS)]
+        self.rows = [slice(a, min(a + step, n)) for a in range(0, n, step)]
         self.blocks = [N[rows] for rows in self.rows] if len(self.rows) > 1 else [N]
 
     def each(self, work: Callable[[Sparse, slice], None]) -> None:

@@ -135,8 +135,8 @@ def is_notebook() -> bool:
     return running is not None and hasattr(running, "kernel")
 
 
-def _shown_later(screen: Screen) -> threading.Timer:
-    timer = threading.Timer(AFTER, screen.show)
+def _shown_later(screen: Screen, seconds: float = AFTER) -> threading.Timer:
+    timer = threading.Timer(seconds, screen.show)
     timer.daemon = True
     timer.start()
     return timer
@@ -228,7 +228,8 @@ class _Terminal:
 class _Notebook:
     """A line of text below the cell, which the next one replaces."""
 
-    def __init__(self) -> None:
+    def __init__(self, refresh: float = REFRESH) -> None:
+        self.refresh = refresh
         self.start = time.monotonic()
         self.last, self.since = ("", 0, 0), self.start
         self.began = self.start  # of the stage
@@ -239,7 +240,7 @@ class _Notebook:
         if text != self.last[0] or done < self.last[1]:
             self.began = now
         self.last = (text, done, total)
-        if self.handle is not None and now - self.since >= REFRESH:
+        if self.handle is not None and now - self.since >= self.refresh:
             self.since = now
             self.handle.update({"text/plain": self.line(now)}, raw=True)
 

@@ -22,26 +22,25 @@ from sklearn.base import clone
 from conecollapse import estimators
 from conecollapse._checks import check_count
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
-from conecollapse._types import AnyArray, FloatArray
+from conecollapse._types import AnyArray
 from conecollapse.certificates import Certificate
 from conecollapse.clusters import NO_CLUSTER, cluster_sizes
 from conecollapse.estimators import RankSelection
 from conecollapse.factorization.resampling.rank_of_clusters import most_predictive
-from conecollapse.io import open_table
-from conecollapse.io.h5ad import highly_variable, in_memory, is_anndata, stored_at
+from conecollapse.io import TableFile, open_table
+from conecollapse.io.h5ad import highly_variable, in_memory
+from conecollapse.io.matrix import is_anndata, stored_at
 from conecollapse.runs.clustering import chosen_rank
+from conecollapse.runs.gene_programs import OF_BATCHES, ProgramsRun
+from conecollapse.runs.gene_programs import programs as find_programs
 from conecollapse.runs.preparing import chosen_features
 
 __all__ = ["cluster", "draw", "programs", "select"]
 
-TOP = 50  # genes listed for each program
-PER_MILLION = 1e6
-# share of a program's variance between batches from which it says more of these than of cells
-OF_BATCHES = 0.5
+TOP = 50  # genes listed for each cluster
 FIT = 0.8  # share of the cells that the methods of `select_rank` draw
 FEWEST = 3  # cells of which two kinds can be asked
 LARGEST = 12  # number of kinds that `select` tries
-COUNTED = "kullback-leibler"  # the loss for counts
 
 
 def cluster(
@@ -306,96 +305,54 @@ def programs(
     _check(adata)
     batches = None if batch_key is None else _batches(adata, batch_key)
     columns = _columns(adata, use_highly_variable)
-    table, names = _table(adata, layer, columns, whole=True)
-    if isinstance(n_programs, str) and n_programs == "auto":
-        n_programs = chosen_rank(table, random_state).rank
-    check_count(n_programs, "n_programs", or_auto=True)
-    options = {"random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
-    model = estimators.ConsensusNMF(n_programs, n_runs=n_runs, loss=COUNTED, **options).fit(
-        table, feature_names=names
+    if not (isinstance(n_programs, str) and n_programs == "auto"):
+        check_count(n_programs, "n_programs", or_auto=True)
+    values, names = _table(adata, layer, columns, whole=True)
+    table = TableFile(
+        values, np.asarray(adata.obs_names, str), np.array(names, str), "adata", "", "columns", ""
     )
-    H, W = np.asarray(model.components_, np.float64), np.asarray(model.transform(table), np.float64)
-    sums = H.sum(axis=1)
-    H, usage = _shares(H), _shares(W * sums)
+    options = {"random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
+    run = find_programs(table, n_programs, n_runs=n_runs, batches=batches, **options)
+    for k, share in enumerate([] if batches is None else run.batch_share):
+        if share >= OF_BATCHES:
+            warnings.warn(
+                f"{key_added}_{k} is a batch more than a program: {batch_key!r} explains"
+                f" {share:.0%} of the variance of its usage.",
+                stacklevel=2,
+            )
     asked = {
-        "n_programs": n_programs,
+        "n_programs": run.n_programs,
         "layer": layer,
         "use_highly_variable": columns is not None,
         "n_runs": n_runs,
         "batch_key": batch_key,
+        "random_state": _seed(random_state),
     }
-    found: dict[str, Any] = {
-        "parameters": _plain(asked | {"random_state": _seed(random_state)}),
-        "top_genes": _distinctive(H, names),
-        "stability": np.asarray(model.stability_),
-    }
-    if batches is not None:
-        found["batch_share"] = _between(usage, batches)
-        _warn_of_batches(found["batch_share"], key_added, str(batch_key))
-    spectra = {"": PER_MILLION * H.T, "_z": z_scores(table, usage)}
-    _write_programs(adata, key_added, usage, spectra, columns)
-    adata.uns[key_added] = found
+    write_programs(adata, run, key_added, columns, asked)
 
 
-def _write_programs(
-    adata: Any, key: str, usage: FloatArray, spectra: dict[str, FloatArray], columns: Any
+def write_programs(
+    adata: Any, run: ProgramsRun, key: str, columns: AnyArray | None, parameters: dict[str, Any]
 ) -> None:
-    """Frames with names of cells, genes and programs."""
+    """The programs of a run in an AnnData object, to whose genes ``columns`` (all by default) it
+    belongs: frames with names of cells, genes and programs, and what `programs` lists."""
     import pandas as pd
 
-    titles = [f"{key}_{k}" for k in range(usage.shape[1])]
-    frame = pd.DataFrame(usage, index=adata.obs_names, columns=titles)
+    names = [f"{key}_{k}" for k in range(run.n_programs)]
+    frame = pd.DataFrame(run.usages, index=adata.obs_names, columns=names)
     adata.obsm[f"X_{key}"] = frame
-    for title in titles:
-        adata.obs[title] = frame[title]
-    for ending, values in spectra.items():
-        adata.varm[key + ending] = pd.DataFrame(
-            _spread(values, columns, adata.n_vars), index=adata.var_names, columns=titles
+    adata.obs = adata.obs.drop(columns=names, errors="ignore").join(frame)
+    for end, values in (("", run.spectra), ("_z", run.z)):
+        adata.varm[key + end] = pd.DataFrame(
+            _spread(values.T, columns, adata.n_vars), index=adata.var_names, columns=names
         )
-
-
-def _shares(values: FloatArray) -> FloatArray:
-    """Each row divided by its sum; rows of zeros stay."""
-    total = values.sum(axis=1, keepdims=True)
-    return np.asarray(values / np.where(total > 0, total, 1.0))
-
-
-def z_scores(counts: Any, usage: FloatArray) -> FloatArray:
-    """How the z-score of each gene changes with the usage of each program, the others given:
-    coefficients of least squares, (n_genes, n_programs).
-
-    Genes are in counts per million, and all cells have the same sum, so that their depth does not
-    count.
-    """
-    X = sp.csr_array(counts, dtype=np.float64)
-    total = np.asarray(X.sum(axis=1)).ravel()
-    X = sp.csr_array(sp.diags_array(PER_MILLION / np.where(total > 0, total, 1.0)) @ X)
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    squares = np.asarray((X * X).mean(axis=0)).ravel()
-    deviation = np.sqrt(np.maximum(squares - mean**2, 0.0))
-    centred = usage - usage.mean(axis=0)
-    # centred usages are orthogonal to constants, so the mean of a gene drops out
-    slopes = np.asarray(X.T @ np.linalg.pinv(centred).T)
-    return np.asarray(slopes / np.where(deviation > 0, deviation, 1.0)[:, None])
-
-
-def _between(usage: FloatArray, batches: AnyArray) -> FloatArray:
-    """The share of the variance of each column that lies between batches."""
-    _, batch = np.unique(batches, return_inverse=True)
-    size = np.bincount(batch)
-    means = np.stack([np.bincount(batch, column) / size for column in usage.T])
-    variance = usage.var(axis=0)
-    between = ((means - usage.mean(axis=0)[:, None]) ** 2 @ size) / len(usage)
-    return np.asarray(between / np.where(variance > 0, variance, 1.0))
-
-
-def _warn_of_batches(shares: FloatArray, key: str, batch_key: str) -> None:
-    for k in np.flatnonzero(shares >= OF_BATCHES):
-        warnings.warn(
-            f"{key}_{k} is a batch more than a program: {batch_key!r} explains"
-            f" {shares[k]:.0%} of the variance of its usage.",
-            stacklevel=3,
-        )
+    top = [[gene.name for gene in genes] for genes in run.top_features()]
+    found = {
+        "parameters": _plain(parameters),
+        "top_genes": np.array(top, dtype=object).astype(str),
+        "stability": run.stability,
+    }
+    adata.uns[key] = found if run.batches is None else found | {"batch_share": run.batch_share}
 
 
 def _guide(adata: Any, key: str, unlabeled: str) -> AnyArray:
@@ -599,14 +556,6 @@ def _names(adata: Any, columns: AnyArray | None) -> list[str]:
     return [
         str(name) for name in (adata.var_names if columns is None else adata.var_names[columns])
     ]
-
-
-def _distinctive(H: AnyArray, names: list[str]) -> AnyArray:
-    """For each program its genes, those first whose share of it exceeds their share of every other
-    program most."""
-    lead = np.array([h - np.delete(H, k, axis=0).max(axis=0, initial=0.0) for k, h in enumerate(H)])
-    order = np.argsort(-lead, axis=1, kind="stable")[:, :TOP]
-    return np.asarray(names, dtype=str)[order]
 
 
 def _spread(values: AnyArray, columns: AnyArray | None, n_vars: int) -> AnyArray:

@@ -27,6 +27,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
 from conecollapse.clusters import NO_CLUSTER
+from conecollapse.datasets.texts import weigh_words, word_weights
 from conecollapse.io.documents import Texts, as_texts, count_words
 from conecollapse.runs.clustering import chosen_rank
 
@@ -99,7 +100,7 @@ class Topics:
     @property
     def documents(self) -> list[IntArray]:
         """The numbers of each topic's documents, those most like their mean first."""
-        X = unit_rows(weighted(self.table, self.idf))[0]
+        X = unit_rows(weigh_words(self.table, self.idf))[0]
         found = []
         for k in range(self.n_topics):
             rows = np.flatnonzero(self.labels == k)
@@ -119,7 +120,7 @@ class Topics:
         found = np.full(counts.X.shape[0], NO_CLUSTER)
         rows = np.flatnonzero(np.diff(counts.X.indptr))
         if len(rows):
-            labels = self.model.predict(weighted(counts.X[rows], self.idf))
+            labels = self.model.predict(weigh_words(counts.X[rows], self.idf))
             found[rows] = np.where(labels == NO_CLUSTER, NO_CLUSTER, self.group[labels])
         return found
 
@@ -234,10 +235,9 @@ or None
     counts = count_words(
         known, "the data", stop_words=stop_words, ngram_range=ngram_range, min_df=min_df
     )
-    n, df = counts.X.shape[0], np.bincount(counts.X.indices, minlength=counts.X.shape[1])
-    idf = np.log((1 + n) / (1 + df)) + 1
+    n, idf = counts.X.shape[0], word_weights(counts.X)
     rows = np.flatnonzero(np.diff(counts.X.indptr))
-    X, reason = weighted(counts.X[rows], idf), ""
+    X, reason = weigh_words(counts.X[rows], idf), ""
     if isinstance(n_topics, str) and n_topics == "auto":
         rank = chosen_rank(X, random_state)
         n_topics, reason = rank.rank, rank.reason
@@ -292,14 +292,6 @@ def topic_words(
         [str(vocabulary[j]) for j in best if row[j] > 0]
         for row, best in zip(score, order, strict=True)
     ]
-
-
-def weighted(counts: Sparse, idf: FloatArray) -> Sparse:
-    """Counts of words times the weights of the words, documents at unit length."""
-    X = sp.csr_array(
-        (counts.data * idf[counts.indices], counts.indices, counts.indptr), shape=counts.shape
-    )
-    return unit_rows(X)[0]
 
 
 def _texts_of(documents: Any) -> Texts:

@@ -42,22 +42,18 @@ from conecollapse import (
     Unmixing,
     affinity,
 )
-from conecollapse.affinity.graphs import diffused_graph, normalized
 from conecollapse.factorization import SOLVERS
 from conecollapse.factorization.cones.ccnmf import data_cone
 from conecollapse.factorization.cones.graph_ccnmf import graph_ccnmf
 from conecollapse.factorization.restarts import Starts
 from conecollapse.io import read_table
-from conecollapse.tables import DenseTable, DiffusedTable, as_table
+from conecollapse.tables import DiffusedTable, as_table
 
 
 class Applied(affinity.Diffusion):
-    """The diffusion as it is for many samples: applied, and never formed."""
+    """As of so many samples that it is applied and never formed."""
 
-    def source(self, X, n_components):
-        N = normalized(self._graph(X, n_components)[1])
-        table = DiffusedTable(N, self.damping, dtype=X.dtype)
-        return replace(super().source(X, n_components), table=table)
+    _formed = 10
 
 
 FACTORIZATIONS = [
@@ -560,30 +556,28 @@ def test_orthant_degeneracy_has_nothing_to_cluster():
 )
 def test_diffusion_of_many_samples_is_applied_and_never_formed(model):
     X, y = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
-    applied = Applied(metric="cosine")
-    model = clone(model).set_params(n_components=3, affinity=applied, random_state=0, max_iter=100)
-    model.fit(X)
+    model = (
+        clone(model)
+        .set_params(
+            n_components=3,
+            affinity=Applied(metric="cosine"),
+            random_state=0,
+            max_iter=100,
+        )
+        .fit(X)
+    )
+    assert isinstance(model._fitted.source.table, DiffusedTable)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     assert adjusted_rand_score(model.labels_, model.predict(X)) > 0.9
 
 
-@pytest.mark.parametrize(
-    ("model", "what"),
-    [
-        (MultiplicativeNMF(3, loss="kullback-leibler"), "single entries"),
-        (CCNMF(3, max_rays=4), "the columns"),
-    ],
-)
-def test_what_a_diffusion_that_is_applied_cannot_give(model, what):
+def test_the_divergence_needs_entries():
     X, _ = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
-    with pytest.raises(InvalidInputError, match=f"needs {what} of X, which is a diffused graph"):
-        clone(model).set_params(affinity=Applied(metric="cosine")).fit(X)
-
-
-def test_a_diffusion_is_applied_to_many_samples_and_formed_for_few():
-    for n, kind in ((3000, DenseTable), (3001, DiffusedTable)):
-        assert isinstance(diffused_graph(sp.eye_array(n, format="csr")), kind)
+    with pytest.raises(
+        InvalidInputError, match="needs single entries of X, which is a diffused graph"
+    ):
+        MultiplicativeNMF(3, affinity=Applied(metric="cosine"), loss="kullback-leibler").fit(X)
 
 
 def test_cone_collapse_selects_features_and_rebuilds_the_rest():
@@ -747,6 +741,14 @@ def test_too_few_rays_for_the_clusters():
         match="only 2 samples have an entry on any of the 2 rays, fewer than n_components = 3",
     ):
         CCNMF(3, max_residual=0.01, max_rays=3, random_state=0).fit(X)
+
+
+def test_epsilon_cones_need_the_columns_of_a_diffusion():
+    X, _ = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
+    with pytest.raises(
+        InvalidInputError, match="needs the columns of X, which is a diffused graph"
+    ):
+        CCNMF(3, max_rays=4, affinity=Applied(metric="cosine")).fit(X)
 
 
 def test_a_fitted_model_does_not_hold_on_to_the_table():

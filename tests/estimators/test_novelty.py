@@ -17,11 +17,10 @@ from scipy.io import savemat
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-import conecollapse.geometry.nearest as nearest_module
 from conecollapse import ConeNovelty, EmptyDataWarning, InvalidInputError
 from conecollapse.cli import main
 from conecollapse.cli.commands import run as run_command
-from conecollapse.geometry.nearest import EXACT, Terms, distances, gram, nearest
+from conecollapse.geometry.nearest import EXACT, POOL_EACH, Terms, distances, gram, nearest
 from conecollapse.io.envi import write_envi
 from conecollapse.report import page as page_of
 from conecollapse.runs import judge, verify
@@ -89,9 +88,8 @@ def test_more_trusted_samples_never_increase_a_distance(seed, terms):
 
 
 @pytest.mark.parametrize("terms", TERMS)
-def test_pools_give_the_distances_of_the_gram_matrix(monkeypatch, terms):
-    U, Y = problem(3, n=80, dim=30)
-    monkeypatch.setattr(nearest_module, "POOL_EACH", 2)
+def test_pools_give_the_distances_of_the_gram_matrix(terms):
+    U, Y = problem(3, n=20 * POOL_EACH, dim=60)
     out = np.array([-1, 4, 7, 0, 1, 2, 3, -1, 9])
     whole, pooled = (nearest(U, Y, G, terms, out) for G in (gram(U), None))
     np.testing.assert_allclose(

@@ -20,7 +20,7 @@ from conecollapse.geometry import blocks, streaming
 from conecollapse.geometry.certified import Decisions, conclude
 from conecollapse.geometry.undecided import undecided
 from conecollapse.io import open_table
-from conecollapse.tables import as_table, survey
+from conecollapse.tables import as_table
 from conecollapse.tables.blocks import FileTable, Worker
 
 dask = pytest.importorskip("dask")
@@ -211,18 +211,6 @@ def test_blocks_are_left_as_they_are():
     U = blocks._unit_rows_of(block, np.array([0, 2]), None)
     np.testing.assert_allclose(U.toarray(), [[1, 0], [1, 0]])
     np.testing.assert_array_equal(block.data, copy.data)
-
-
-def test_rows_are_taken_from_a_block_without_a_copy():
-    block = sp.random_array((100, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
-    for a, b in ((0, 100), (10, 20), (30, 30)):
-        rows = survey.rows_of(block, a, b)
-        np.testing.assert_array_equal(rows.toarray(), block[a:b].toarray())
-        assert rows.has_canonical_format
-        assert a == b or (
-            np.shares_memory(rows.data, block.data)
-            and np.shares_memory(rows.indices, block.indices)
-        )
 
 
 def test_decisions_travel_whole_and_those_of_several_shares_are_joined():

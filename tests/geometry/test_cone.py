@@ -17,7 +17,7 @@ from conecollapse import Cone, collapse
 from conecollapse._linalg import unit_rows
 from conecollapse.certificates import Vectors
 from conecollapse.geometry import certified
-from conecollapse.geometry.certified import Decisions, conclude, decide, group, inside
+from conecollapse.geometry.certified import Decisions, conclude, decide, group
 from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.inside import inside_known
@@ -544,27 +544,23 @@ def test_points_inside_a_curve_in_space_lean_on_points_far_from_them():
 
 
 @pytest.mark.parametrize(("n_rays", "dim", "terms"), [(60, 12, 60), (40, 25, 40), (30, 30, 5)])
-def test_mixtures_are_found_inside_the_cone_of_known_rays(n_rays, dim, terms, monkeypatch):
-    monkeypatch.setattr(inside, "LITTLE_WORK", 0)
-    rng = np.random.default_rng(0)
+def test_mixtures_are_found_inside_the_cone_of_known_rays(n_rays, dim, terms):
+    rng, n = np.random.default_rng(0), 1500
     R = rng.gamma(1.0, size=(n_rays, dim))
-    W = rng.exponential(size=(150, n_rays)) * (
-        np.argsort(rng.random((150, n_rays)), axis=1) < terms
-    )
+    W = rng.exponential(size=(n, n_rays)) * (np.argsort(rng.random((n, n_rays)), axis=1) < terms)
     outside = np.vstack([-R[:5], R[:5] - R[5:10]])
     Z = np.vstack([R, W @ R, outside])
     found = inside_known(Z, np.arange(n_rays), np.arange(n_rays, len(Z)))
-    assert 140 <= len(found) <= 150  # nearly all mixtures, and nothing else
+    assert 0.93 * n <= len(found) <= n  # nearly all mixtures, and nothing else
     for i, (S, h) in found.items():
-        assert i < n_rays + 150
+        assert i < n_rays + n
         assert (h > 0).all()
         np.testing.assert_allclose(h @ Z[S], Z[i], rtol=0, atol=1e-9 * np.linalg.norm(Z[i]))
 
 
-def test_where_few_points_are_inside_known_rays_only_a_sample_is_asked(monkeypatch):
-    monkeypatch.setattr(inside, "LITTLE_WORK", 0)
+def test_where_few_points_are_inside_known_rays_only_a_sample_is_asked():
     rng = np.random.default_rng(1)
-    Z = np.vstack([np.eye(8)[:7], rng.random((400, 8)), np.eye(8, 7).T * 2])
+    Z = np.vstack([np.eye(8)[:7], rng.random((20_000, 8)), np.eye(8, 7).T * 2])
     assert len(inside_known(Z, np.arange(7), np.arange(7, len(Z)))) < 10
 
 

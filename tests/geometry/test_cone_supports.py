@@ -178,14 +178,14 @@ def test_a_large_sparse_cone_gives_freed_memory_back_where_the_system_can(monkey
     """By a call of the C library's function, if it has one; small and dense points are not worth
     the call."""
     calls, P = [], np.eye(4) + 0.1
+    many = np.tile(P, (1, _memory.MANY_ENTRIES // P.size))
     library = SimpleNamespace(malloc_trim=calls.append)
     monkeypatch.setattr(_memory, "_library", lambda: library)
     Cone.from_points(sp.csr_array(P))
     assert calls == []
-    monkeypatch.setattr(_memory, "MANY_ENTRIES", 1)
-    Cone.from_points(P)
+    Cone.from_points(many)
     assert calls == []
-    Cone.from_points(sp.csr_array(P))
+    Cone.from_points(sp.csr_array(many))
     assert calls == [0]
     monkeypatch.setattr(_memory, "_library", lambda: None)
     Cone.from_points(sp.csr_array(P)).verify(P)

@@ -3,18 +3,21 @@ memory."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from factors import clusters
 
 from conecollapse import GraphCCNMF, InvalidInputError, SlowWarning
+from conecollapse._linalg import RowBlocks
 from conecollapse._threads import limit_threads
-from conecollapse.affinity import KNN, knn_graph, neighbors, sketch
+from conecollapse.affinity import KNN, knn_graph, neighbors
 from conecollapse.affinity.cells import cell_neighbors, random_samples
 from conecollapse.affinity.graphs import normalized
-from conecollapse.affinity.neighbors import exact, nearest
-from conecollapse.affinity.spectrum import leading_eigenpairs
+from conecollapse.affinity.neighbors import nearest
+from conecollapse.affinity.spectrum import _filter
 from conecollapse.io import open_table
 from conecollapse.metrics import adjusted_rand_score, purity_score
 from conecollapse.tables import DiffusedTable, as_table
@@ -22,6 +25,14 @@ from conecollapse.tables import DiffusedTable, as_table
 X, y = clusters(np.random.default_rng(0), sizes=(90, 80, 70), n_features=20)
 WITH_ZEROS = X.copy()
 WITH_ZEROS[[3, 200]] = 0.0
+
+
+class Large(GraphCCNMF):
+    """As of samples that are too many to form their diffusion or to be held in memory."""
+
+    _limits: ClassVar = {"formed": 10, "gathered": 0, "sample_rows": 60}
+
+
 quiet = pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
 
 
@@ -76,36 +87,33 @@ def mostly_zeros(X):
     return np.hstack([X, np.zeros((len(X), 9 * X.shape[1]))])
 
 
-def test_beyond_so_many_samples_neighbours_are_approximate(monkeypatch):
+def test_beyond_so_many_samples_neighbours_are_approximate():
     """Unless they are mostly zeros, however they are stored."""
-    monkeypatch.setattr(neighbors, "MANY", 100)
-    calls = []
-    monkeypatch.setattr(
-        neighbors, "approximate", lambda samples, k: calls.append(k) or exact(None, samples, k)
-    )
-    for table, neighbor_search in (
-        (X, "auto"),
-        (sp.csr_array(X), "auto"),
-        (mostly_zeros(X), "auto"),
-        (sp.csr_array(mostly_zeros(X)), "auto"),
-        (X, "exact"),
-        (X[:100], "auto"),
+    many = np.ones((neighbors.MANY + 1, 2))
+    for table, search, wanted in (
+        (many, "auto", True),
+        (sp.csr_array(many), "auto", True),
+        (mostly_zeros(many), "auto", False),
+        (sp.csr_array(mostly_zeros(many)), "auto", False),
+        (many, "exact", False),
+        (many[1:], "auto", False),
+        (X, "approximate", True),
     ):
-        knn_graph(table, 3, neighbors=neighbor_search)
-    assert calls == [3, 3]
+        samples = neighbors.as_compared(as_table(table)).array
+        assert neighbors.is_approximate(search, samples) == wanted
 
 
 @pytest.mark.parametrize(
     ("make", "faster"),
-    [(np.asarray, "neighbors='approximate' is faster"), (mostly_zeros, "fit a random part")],
+    [(np.asarray, "neighbors='approximate' is faster"), (sp.csr_array, "fit a random part")],
 )
-def test_exact_neighbours_of_many_samples_are_announced(make, faster, monkeypatch):
-    monkeypatch.setattr("conecollapse.affinity.neighbors.PER_PRODUCT", 1e9)
+def test_exact_neighbours_of_many_samples_are_announced(make, faster):
+    samples = make(np.ones((10**6, 1)))
     with pytest.warns(
         SlowWarning,
-        match=f"finding the exact neighbours of 240 samples may take about .*; {faster}",
+        match=f"finding the exact neighbours of 1000000 samples may take about .*; {faster}",
     ):
-        knn_graph(make(X), 3, neighbors="exact")
+        neighbors.announce(samples)
 
 
 def test_searches_that_are_refused():
@@ -132,33 +140,30 @@ def test_clusters_are_those_of_exact_neighbours():
 
 
 @pytest.mark.parametrize("weighting", ["mass", "unit"])
-def test_a_diffusion_that_is_applied_gives_the_clusters_of_one_that_is_formed(
-    weighting, monkeypatch
-):
+def test_a_diffusion_that_is_applied_gives_the_clusters_of_one_that_is_formed(weighting):
     formed = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
-    monkeypatch.setattr("conecollapse.factorization.cones.graph_ccnmf.FORMED_N", 10)
-    applied = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
+    applied = Large(3, weighting=weighting, random_state=0).fit(X)
     np.testing.assert_array_equal(applied.labels_, formed.labels_)
     np.testing.assert_allclose(
         applied.components_, formed.components_, rtol=0.05, atol=0.05 * formed.components_.max()
     )
 
 
-def test_a_graph_in_blocks_is_the_graph(monkeypatch):
-    """To the last bit, by any number of threads: the diffusion, and the eigenvalues."""
+def test_a_graph_in_blocks_is_the_graph():
+    """To the last bit, by any number of threads: the diffusion, and the filter by which its
+    eigenvectors are found."""
     N = normalized(knn_graph(np.random.default_rng(0).random((700, 3)), 4))
     B = np.random.default_rng(1).standard_normal((700, 5)).astype(np.float32)
 
-    def measured():
-        return DiffusedTable(N, 0.6, dtype=np.float32).solve(B), *leading_eigenpairs(
-            N, 4, np.random.default_rng(0)
-        )
+    def measured(step):
+        table = DiffusedTable(N, 0.6, dtype=np.float32)
+        table._blocks = RowBlocks(N, step)
+        return table.solve(B), _filter(RowBlocks(N, step), B, 0.5)
 
-    whole = measured()
-    monkeypatch.setattr("conecollapse._linalg.BLOCK_ROWS", 90)
+    whole = measured(700)
     for n_jobs in (1, 2):
         with limit_threads(n_jobs):
-            for part, expected in zip(measured(), whole, strict=True):
+            for part, expected in zip(measured(90), whole, strict=True):
                 np.testing.assert_array_equal(part, expected)
 
 
@@ -176,11 +181,9 @@ def test_an_opened_file_gives_the_clusters_of_its_array(tmp_path):
 
 @quiet
 @pytest.mark.parametrize("kind", ["file", "sparse", "filled sparse", "dask"])
-def test_what_does_not_fit_into_memory_is_clustered_by_its_coordinates(kind, monkeypatch):
+def test_what_does_not_fit_into_memory_is_clustered_by_its_coordinates(kind):
     """As the separate clusters that these are; a sample gets the same cluster again however its row
     comes."""
-    monkeypatch.setattr(sketch, "GATHERED", 0)
-    monkeypatch.setattr(sketch, "SAMPLE_ROWS", 60)
     array = WITH_ZEROS
     if kind == "dask":
         table = pytest.importorskip("dask.array").from_array(array, chunks=(100, 11))
@@ -188,7 +191,7 @@ def test_what_does_not_fit_into_memory_is_clustered_by_its_coordinates(kind, mon
         zeros = np.zeros((len(array), 300 if kind == "sparse" else 10))
         array = sp.csr_array(np.hstack([array, zeros])) if "sparse" in kind else array
         table = open_table(array, block_size=70)
-    model = GraphCCNMF(3, random_state=0).fit(table)
+    model = Large(3, random_state=0).fit(table)
     labels = np.asarray(model.labels_)
     assert labels[3] == labels[200] == -1
     assert purity_score(y[labels >= 0], labels[labels >= 0]) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +15,6 @@ from conftest import seeds
 from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, SlowWarning
 from conecollapse._linalg import unit_rows
 from conecollapse.certificates import Metric, Verdict
-from conecollapse.factorization import data_cone
 from conecollapse.geometry import certified
 from conecollapse.geometry.certified.cost import (
     DENSE_SPEED,
@@ -26,6 +24,7 @@ from conecollapse.geometry.certified.cost import (
     product_seconds,
     product_time,
     warn_if_long,
+    warn_of_rest,
 )
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import private_coordinates
@@ -183,14 +182,7 @@ def test_names_stay_with_the_rays_that_are_proven():
         assert proven.ray_names.tolist() == [f"p{i}" for i in proven.ray_indices]
 
 
-@pytest.fixture
-def with_room(monkeypatch):
-    """Quick makes its product however few points there are."""
-    monkeypatch.setattr("conecollapse.geometry.certified.cost.PRODUCTS", 1e9)
-
-
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.usefixtures("with_room")
 def test_quick_cones_merge_and_stay_open_or_are_decided(kind):
     P = MAKERS[kind]()
     half = P.shape[0] // 2
@@ -204,7 +196,6 @@ def test_quick_cones_merge_and_stay_open_or_are_decided(kind):
     assert streamed.prove(P).ray_indices.tolist() == exact
 
 
-@pytest.mark.usefixtures("with_room")
 def test_quick_cones_of_tables_in_blocks(tmp_path):
     X = dense_points().T
     tall = np.vstack([X] * 20)
@@ -255,19 +246,18 @@ def table(tmp_path):
     return file
 
 
-@pytest.mark.usefixtures("with_room")
 def test_the_command_says_what_is_proven_and_how_many_are_open(run, table, tmp_path):
     out = tmp_path / "out"
     asked = ["rays", table, "--features-in", "columns", "-o", out, "--force"]
     said = run(*asked, "--quick")[1]
     assert (
-        "29 of 70 features are extreme rays; proven, see certificate.npz. 41 more are open: kept as"
+        "0 of 70 features are extreme rays; proven, see certificate.npz. 70 more are open: kept as"
         " rays without proof" in said
     )
-    assert "41 of the rays are open: not proven to be needed." in run("verify", out)[1]
-    assert json.loads(run("verify", out, "--json")[1])["verdict"]["n_open"] == 41
+    assert "70 of the rays are open: not proven to be needed." in run("verify", out)[1]
+    assert json.loads(run("verify", out, "--json")[1])["verdict"]["n_open"] == 70
     states = [row.split(",")[-2] for row in (out / "rays.csv").read_text().splitlines()]
-    assert (states[0], states.count("1")) == ("open", 41)
+    assert (states[0], states.count("1")) == ("open", 70)
     facts = json.loads((out / "run.json").read_text())
     hidden = facts | {"results": facts["results"] | {"n_open": 0}}
     (out / "run.json").write_text(json.dumps(hidden))
@@ -279,11 +269,10 @@ def test_the_command_says_what_is_proven_and_how_many_are_open(run, table, tmp_p
     assert proven in run(*cluster, "-o", tmp_path / "clusters")[1]
 
 
-@pytest.mark.usefixtures("with_room")
-def test_estimators_are_quick_and_say_so(monkeypatch):
+def test_estimators_are_quick_and_say_so():
     X = dense_points().T
     assert CCNMF(2, random_state=0).fit(X).cone_.n_rays == 39, "few features are decided"
-    monkeypatch.setattr(sys.modules[data_cone.__module__], "FEW_PRODUCTS", 0)
+    X = np.vstack([X] * 8)  # the same angles
     model = CCNMF(2, random_state=0).fit(X)
     assert len(model.cone_.open_points) == 70
     assert "(70 open)" in model._repr_html_()
@@ -293,21 +282,21 @@ def test_estimators_are_quick_and_say_so(monkeypatch):
     exact = ConeCollapse().fit(X)
     assert "every ray is proven to be needed" in exact._repr_html_()
     some = ConeCollapse(effort="quick").fit(X[:, :35]).partial_fit(X[:, 35:])
-    assert (exact.cone_.n_rays, some.cone_.n_rays) == (39, 70)
+    assert exact.cone_.n_rays == 39 < some.cone_.n_rays
     with pytest.raises(ValueError, match="`effort` must be"):
         ConeCollapse(effort="slow").fit(X)
 
 
-def test_long_work_is_announced_with_a_way_to_ask_for_less(monkeypatch):
-    monkeypatch.setattr("conecollapse.geometry.certified.cost.EACH", 100.0)
+def test_long_work_is_announced_with_a_way_to_ask_for_less():
+    many = np.broadcast_to(1.0, (10**6, 50))
     with pytest.warns(
         SlowWarning,
         match=(
-            r"deciding the 41 of 70 points .* about 68 minutes; a quick cone leaves them open, and"
-            r" max_rays="
+            r"deciding the 1000000 of 1000000 points .* about .*; a quick cone leaves them open,"
+            r" and max_rays="
         ),
     ):
-        Cone.from_points(dense_points())
+        warn_of_rest(np.ones(len(many), bool), many)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from conecollapse.geometry import streaming
 from conecollapse.geometry.merging import merge
 from conecollapse.geometry.tall import _combined
 from conecollapse.io import open_table
+from conecollapse.io.market import PIECE_ENTRIES
+from conecollapse.io.source import Spill
 from conecollapse.tables import BlockedTable, as_table
 
 
@@ -159,9 +161,7 @@ def table_files(folder, X):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning:anndata")
 @pytest.mark.parametrize("shape", [(30, 70), (90, 20)])
-def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse.io.source.BUCKET_ENTRIES", 100)
-    monkeypatch.setattr("conecollapse.io.market.PIECE_ENTRIES", 100)
+def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.random(shape) * (rng.random(shape) < 0.5) + 0.01 * (rng.random(shape) < 0.2)
     X[:, -3:] = X[:, :3] + X[:, 3:6]
@@ -180,6 +180,27 @@ def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_
         np.testing.assert_array_equal(model.predict(table), local.predict(X))
         assert model.reconstruction_err_ == pytest.approx(local.reconstruction_err_, rel=1e-9)
         np.testing.assert_array_equal(ConeCollapse().fit(table).ray_indices_, direct.ray_indices)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_entries_are_sorted_into_buckets(axis):
+    """Those of the same place are added up, from whichever piece and bucket they come."""
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 90, 2000), rng.integers(0, 40, 2000)
+    values, shape = rng.random(2000), (90, 40)
+    pieces = zip(*(np.split(part, 4) for part in (rows, columns, values)), strict=True)
+    spill = Spill(pieces, shape, axis, 2000, bucket_entries=100)
+    assert len(spill.bounds) == 21
+    whole = sp.csr_array((values, (rows, columns)), shape=shape).toarray()
+    for start, stop in ((0, 1), (3, 31), (0, shape[axis])):
+        part = np.s_[start:stop] if axis == 0 else np.s_[:, start:stop]
+        np.testing.assert_allclose(spill.read(start, stop).toarray(), whole[part], rtol=1e-12)
+
+
+def test_a_matrix_market_file_is_parsed_in_pieces(tmp_path):
+    X = np.random.default_rng(0).integers(1, 9, (PIECE_ENTRIES // 500 + 20, 500))
+    scipy.io.mmwrite(tmp_path / "long.mtx", sp.coo_array(X))
+    np.testing.assert_array_equal(open_table(tmp_path / "long.mtx").whole().toarray(), X)
 
 
 def test_an_empty_row_and_large_counts_in_float32(tmp_path):

@@ -41,6 +41,10 @@ AXES = {  # first cell, heading, column
     "exponents": ("RT", ["2.0e2", "2.1e2", "2.2e2"], SECONDS),
     "temperatures that fall": ("T/K", RISING, [350, 340, 330, 320]),
     "of mass": ("Scan time", [50.1, 50.2, 51.7], SECONDS),
+    "as R writes numbers": ("Time..min.", ["X200", "X210.5", "X220"], SECONDS),
+    "with a unit": ("t", ["200 nm", "210.5 nm", "220 nm"], SECONDS),
+    "with the unit of wavenumbers": ("t", ["4000 cm-1", "3998 cm-1", "3996.5 cm-1"], SECONDS),
+    "as pandas calls an empty heading": ("Unnamed: 0", RISING, SECONDS),
 }
 NO_AXES = {
     "genes": ("gene", [1, 2, 3], ["TP53", "A", "B", "C"]),
@@ -59,6 +63,9 @@ NO_AXES = {
     "a column with ties": ("age", RISING, [1, 2, 2, 3]),
     "a heading that does not rise": ("age", [200, 220, 210], SECONDS),
     "mz columns of named samples": ("mz", RISING, ["s1", "s2", "s3", "s4"]),
+    "R's names of columns without one": ("y", ["X1", "X2", "X3"], SECONDS),
+    "several units": ("t", ["1 h", "2 d", "3 w"], SECONDS),
+    "numbered names": ("t", ["s10", "s20", "s30"], SECONDS),
     "two numbers": ("age", [200, 210], SECONDS),
     "two rows": ("age", RISING, [1.5, 2.5]),
     "two columns": ("mz", ["intensity"], SECONDS),
@@ -74,13 +81,14 @@ def test_axes_are_found(name, ending, tmp_path):
     path.write_text(text(corner, heading, column, X, "," if ending == "csv" else "\t"))
     table = read_table(path)
     np.testing.assert_array_equal(table.X, X)
-    assert table.wavelengths.tolist() == [float(number) for number in heading]
+    numbers = [str(number).strip("X").split()[0] for number in heading]
+    assert table.wavelengths.tolist() == [float(number) for number in numbers]
     assert table.sample_names.tolist() == [str(number) for number in column]
     assert table.feature_names.tolist() == [str(number) for number in heading]
     assert f"heading: first line ({len(heading)} an axis of features)" not in table.read_as
     assert table.read_as.startswith(f"heading: first line (an axis of {len(heading)} features);")
     assert "names: first column" in table.read_as
-    np.testing.assert_array_equal(read_spectra(path).wavelengths, table.wavelengths)
+    np.testing.assert_array_equal(read_spectra(path).table.wavelengths, table.wavelengths)
 
 
 @pytest.mark.parametrize("name", NO_AXES)

@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import re
+import sys
 import tracemalloc
 import zipfile
 from contextlib import suppress
@@ -17,6 +18,7 @@ import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from damaged_files import try_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_io import WRITERS
@@ -403,7 +405,7 @@ MISTAKES = [
             (".npz", "npy._names"),
             (".csv", "delimited.detect_layout"),
             (".csv", "delimited._append_numbers"),
-            (".tsv", "delimited.read_text"),
+            (".tsv", "text.read_text"),
             (".mtx", "market._sizes"),
             (".mtx", "market.MtxSource._entries"),
             (".parquet", "frames.from_frame"),
@@ -556,3 +558,14 @@ def test_a_line_that_is_too_long_for_a_table_is_refused(line, tmp_path):
     (tmp_path / "t.csv").write_text(line.format("4" * LONGEST_LINE), encoding="utf-8")
     with pytest.raises(InvalidInputError, match=r"line \d of t.csv has more than 33554432 bytes"):
         read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize(
+    "number", [pytest.param(60, marks=pytest.mark.slow), pytest.param(2000, marks=pytest.mark.full)]
+)
+def test_a_damaged_file_of_any_kind_is_read_or_refused_in_one_sentence(number):
+    """No reader crashes, hangs, or lets another error out."""
+    found = try_files(number, seed=7)
+    assert found.wrong == []
+    assert found.ends["read"] + found.ends["refused"] == number

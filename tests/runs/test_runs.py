@@ -240,6 +240,7 @@ class TestSave:
             "rays.csv",
             "factors.npz",
             "certificate.npz",
+            "model.npz",
             "run.json",
         }
         heading, *labels = rows(saved / "labels.csv")
@@ -469,7 +470,7 @@ class TestVerify:
             "[]",
             '{"format": "conecollapse-run-1"}',
             '{"format": "conecollapse-run-3"}',
-            '{"format": "conecollapse-run-4"}',
+            '{"format": "conecollapse-run-5"}',
             '{"format": 3, "data": 1}',
         ],
     )
@@ -600,7 +601,7 @@ def test_factors_of_another_kind_are_refused_in_one_sentence(genes, tmp_path, na
     [
         "[" * 200_000,
         (
-            '{"format": "conecollapse-run-4", "kind": "rays", "preparation": ["normalize",'
+            '{"format": "conecollapse-run-5", "kind": "rays", "preparation": ["normalize",'
             ' "tfidf"], "data": {}}'
         ),
     ],

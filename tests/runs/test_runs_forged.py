@@ -15,7 +15,7 @@ from conecollapse import ConeCollapseError
 from conecollapse.io import read_table
 from conecollapse.io.envi import write_envi
 from conecollapse.io.spectra import read_spectra
-from conecollapse.runs import cluster, judge, prepare, rays, save, unmix, verify
+from conecollapse.runs import cluster, judge, prepare, programs, rays, save, unmix, verify
 from conecollapse.runs.run import checksum
 
 pytestmark = pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
@@ -48,6 +48,8 @@ UNPROVEN = (
     "data.sha256",
     # what was asked for, where other values lead to the same results
     "parameters.effort",
+    "parameters.n_runs",
+    "parameters.batches",
     "trusted.path",
     "trusted.absolute",
     "trusted.source",
@@ -129,18 +131,24 @@ def matlab(folder):
 
 def envi(folder):
     write_envi(folder / "cube.hdr", folder / "cube.img", CUBE, [str(k) for k in range(9)])
-    return unmix(read_spectra(folder / "cube.hdr"), 3, method="samples", outliers=0.1)
+    return unmix(read_spectra(folder / "cube.hdr"), 3, outliers=0.1)
 
 
 def counts(folder):
     np.save(folder / "x.npy", rng.poisson(200 * CUBE.reshape(-1, 9)).astype(np.float32))
-    return unmix(read_spectra(folder / "x.npy"), 3, method="min-volume", sum_to_one=True)
+    return unmix(read_spectra(folder / "x.npy"), 3, sum_to_one=True)
 
 
 def known(folder):
     np.save(folder / "x.npy", CUBE.reshape(-1, 9))
     known = CUBE[2, 2:4] + 0.1 * rng.random((2, 9))
     return unmix(read_spectra(folder / "x.npy"), 3, fixed=known, closure=True, outliers=0.1)
+
+
+def gene_programs(folder):
+    np.save(folder / "x.npy", rng.poisson(9 * BLOCKS).astype(np.float32))
+    batches = [f"run {i % 2}" for i in range(15)]
+    return programs(read_table(folder / "x.npy"), 3, n_runs=3, batches=batches, batch_name="runs")
 
 
 def judged(folder):
@@ -163,6 +171,7 @@ RUNS = [
     counts,
     known,
     judged,
+    gene_programs,
 ]
 SLOW_RUNS = [chosen_number]
 made = {}

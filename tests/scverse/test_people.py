@@ -505,45 +505,36 @@ def test_class_names_of_a_file_are_the_labels(tmp_path):
     assert set(read_labels(tmp_path / "d.npz", None, 30)[:10]) == {"1"}
 
 
-def test_views_in_parts_are_those_of_the_whole_table(monkeypatch):
+def test_views_in_parts_are_those_of_the_whole_table():
     """Rows at unit length, minus their mean, at unit length again, whatever part of the table is
     measured at once."""
     from conecollapse.affinity import views
 
-    X = RNG.gamma(0.3, size=(200, 150)).astype(np.float32)
-    whole = views._filled_views(X)
-    wanted = whole[1].of(X)
+    X = RNG.gamma(0.3, size=(1500, 3000)).astype(np.float32)
+    assert X.size > views.AT_ONCE
+    found = views._filled_views(X)[1].of(X)
     unit = np.sqrt(X).astype(np.float64)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     centred = unit - unit.mean(axis=0)
     np.testing.assert_allclose(
-        wanted, centred / np.linalg.norm(centred, axis=1, keepdims=True), rtol=1e-5, atol=1e-7
+        found, centred / np.linalg.norm(centred, axis=1, keepdims=True), rtol=1e-5, atol=1e-7
     )
-    monkeypatch.setattr(views, "AT_ONCE", 1000)
-    parts = views._filled_views(X)
-    np.testing.assert_array_equal(parts[1].mean, whole[1].mean)
-    np.testing.assert_array_equal(parts[1].of(X), wanted)
     np.testing.assert_array_equal(
         views._variance_of_roots(X), np.sqrt(X).var(axis=0, dtype=np.float64)
     )
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
-def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
-    """Also where many samples are nearly, or quite, the same: rounding in float32 decides
-    nothing."""
+def test_neighbours_in_float32_are_the_exact_ones(spread):
+    """Also where many samples are nearly, or quite, the same: rounding decides nothing."""
     from sklearn.neighbors import NearestNeighbors
 
-    from conecollapse.affinity import brute
     from conecollapse.affinity.neighbors import nearest
 
     rng = np.random.default_rng(3)
     S = (1 + rng.random((6, 50))[np.arange(300) % 6] + spread * rng.random((300, 50))).astype(
         np.float32
     )
-    monkeypatch.setattr(brute, "LEAST_WORK", 0)
-    monkeypatch.setattr(brute, "STRIPE", 64)
-    monkeypatch.setattr(brute, "COMPARED", 70)
     index, distance = nearest(S, S, 5, "euclidean", exclude_self=True)
     wanted, _ = (
         NearestNeighbors(n_neighbors=5, algorithm="brute").fit(S.astype(np.float64)).kneighbors()
@@ -553,17 +544,25 @@ def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
         np.linalg.norm(S[index].astype(float) - S[:, None], axis=2), wanted, rtol=1e-6, atol=1e-6
     )
     assert (index != np.arange(300)[:, None]).all()
-    unsure = brute.neighbours(S, 5)[2]
-    assert unsure.any() == (spread < 1)
 
 
-def test_large_dense_tables_are_clustered_in_float32(monkeypatch, adata):
-    from conecollapse.affinity import neighbors
+def test_large_dense_tables_are_clustered_in_float32_with_one_view_in_memory(adata):
+    from conecollapse.affinity.neighbors import are_large
+    from conecollapse.affinity.views import Samples, choose_view
+
+    class LargeSamples(Samples):
+        are_large = True
 
     values = adata.X.toarray().astype(np.float64)
     wanted = GraphCCNMF(3, random_state=0).fit(values)
-    monkeypatch.setattr(neighbors, "SINGLE", 100)
-    for table in (values, sp.csr_array(values)):
-        found = GraphCCNMF(3, random_state=0).fit(table)
-        np.testing.assert_array_equal(found.labels_, wanted.labels_)
-        np.testing.assert_array_equal(found.predict(values[:5] + 0.01), found.labels_[:5])
+    found = GraphCCNMF(3, random_state=0).fit(values.astype(np.float32))
+    np.testing.assert_array_equal(found.labels_, wanted.labels_)
+    np.testing.assert_array_equal(found.predict(values[:5] + 0.01), found.labels_[:5])
+    assert are_large((10_001, 10_000))
+    assert not are_large((10_000, 10_000))
+    one, both = (
+        choose_view(kind(values, is_sparse=False), 3, np.random.default_rng(0))
+        for kind in (LargeSamples, Samples)
+    )
+    assert one.view.name == both.view.name
+    np.testing.assert_array_equal(one.samples, both.samples)

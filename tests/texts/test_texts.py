@@ -3,6 +3,8 @@ topics."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -175,3 +177,34 @@ def test_a_single_topic_is_named_by_the_words_of_most_documents(found):
 
 def test_topics_are_shown_in_a_line(found):
     assert repr(found).startswith("3 topics of 60 documents (0: ")
+
+
+def test_the_command_counts_the_words_that_are_asked_for_and_predicts_new_texts(
+    tmp_path, run, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    body = [
+        "Der rote Apfel faellt",
+        "Der rote Apfel reift",
+        "Ein blaues Boot",
+        "Das blaue Boot",
+    ] * 5
+    pd.DataFrame({"body": body}).to_csv("old.csv", index=False)
+    pd.DataFrame({"body": ["blaue Boot im Wind"]}).to_csv("new.csv", index=False)
+    (tmp_path / "words.txt").write_text("der das ein")
+    more = ["--text-column", "body", "--no-report"]
+    code, out, err = run(
+        *("cluster", "old.csv", "-k", "2", *more),
+        *("--stop-words", "words.txt", "--ngrams", "2", "--min-df", "3"),
+    )
+    assert code == 0, err
+    assert "rote apfel" in out
+    assert "faellt" in out
+    assert run("verify", "old-clusters")[0] == 0
+    code, out, err = run("predict", "old-clusters", "new.csv", "--json")
+    assert code == 0, err
+    labels = pd.read_csv(tmp_path / "old-clusters" / "labels.csv")["cluster"]
+    assert list(json.loads(out)["found"]) == [str(labels[2])]
+    code, out, err = run("cluster", "old.csv", "-k", "2", *more, "--min-df", "few", "--force")
+    assert "--min-df takes 5, or a share 0.01; got 'few'" in err
+    assert "german" in run("cluster", "old.csv", "-k", "2", *more, "--force")[1]

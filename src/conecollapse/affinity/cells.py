@@ -26,7 +26,7 @@ import numpy as np
 from conecollapse._kernels import kernel
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.affinity.ties import take_nearest
+from conecollapse.affinity.exact import nearest_of
 
 SMALLEST_CELL = 256  # samples of the mean cell; with fewer, products are too small to be fast
 # samples for each centre of the k-means that makes the cells, and its iterations
@@ -77,7 +77,13 @@ def cell_neighbors(samples: AnyArray, k: int, truth: tuple[IntArray, IntArray]) 
         for_ranges(work, len(cells.bounds) - 1)
     by_sample = np.empty_like(best)
     by_sample[cells.order] = np.where(best >= 0, cells.order[best], -1)
-    index, distance = _compared_again(samples, by_sample, k)
+    index, distance = np.empty((n, k), np.int64), np.empty((n, k))
+
+    def compare(start: int, stop: int) -> None:
+        rows = np.arange(start, stop)
+        index[rows], distance[rows] = nearest_of(samples, rows, by_sample[rows], k)
+
+    for_ranges(compare, n, smallest=ROWS)
     return Found(index, distance, q, len(cells.bounds) - 1)
 
 
@@ -173,22 +179,3 @@ def _keep_best(products, halves, first, scores, best):  # type: ignore[no-untype
                 scores[i, t] = score
                 best[i, t] = first + j
                 least = scores[i, kept - 1]
-
-
-def _compared_again(samples: AnyArray, index: IntArray, k: int) -> tuple[IntArray, FloatArray]:
-    """The k nearest others among the candidates of each sample, by differences; a place left empty
-    counts as infinitely far."""
-    found, distance = np.empty((len(samples), k), np.int64), np.empty((len(samples), k))
-
-    def work(start: int, stop: int) -> None:
-        for a in range(start, stop, ROWS):
-            rows = np.arange(a, min(a + ROWS, stop))
-            candidates = np.sort(index[rows], axis=1)
-            differences = samples[candidates] - samples[rows][:, None]
-            far = np.square(np.linalg.norm(differences, axis=2)).astype(np.float64)
-            far[(candidates < 0) | (candidates == rows[:, None])] = np.inf
-            place, distance[rows] = take_nearest(far, k)
-            found[rows] = np.take_along_axis(candidates, place, axis=1)
-
-    for_ranges(work, len(samples), smallest=ROWS)
-    return found, distance

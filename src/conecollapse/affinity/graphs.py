@@ -194,14 +194,16 @@ def check_graph(G: Points, name: str = "X") -> Sparse:
     return G
 
 
-def diffused_graph(G: Sparse, damping: float = 0.8, *, dtype: Any = np.float64) -> Table:
-    """``(I - damping N)^-1`` of a symmetric graph as a table: formed for up to 3000 samples, beyond
-    that applied."""
+def diffused_graph(
+    G: Sparse, damping: float = 0.8, *, dtype: Any = np.float64, formed: int = DENSE_N
+) -> Table:
+    """``(I - damping N)^-1`` of a symmetric graph as a table: formed for up to so many samples,
+    beyond that applied."""
     damping = check_positive(damping, "damping", below=1.0)
     N = normalized(check_graph(as_points(G, "G", needs="a graph needs weights >= 0"), "G"))
     return (
         DiffusedTable(N, damping, dtype=dtype)
-        if N.shape[0] > DENSE_N
+        if N.shape[0] > formed
         else DenseTable(diffused(N, damping).astype(dtype))
     )
 

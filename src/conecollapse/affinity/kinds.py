@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import IntArray, Sparse
 from conecollapse.affinity.graphs import (
+    DENSE_N,
     SELF_LOOP,
     check_graph,
     diffused_graph,
@@ -127,6 +128,8 @@ class Diffusion(KNN):
         The share, in (0, 1), that each further step over the graph keeps.
     """
 
+    _formed: ClassVar[int] = DENSE_N  # samples up to which it is formed
+
     def __init__(
         self,
         n_neighbors: int = 5,
@@ -140,7 +143,7 @@ class Diffusion(KNN):
     def source(self, X: Table, n_components: int) -> Source:
         samples, G = self._graph(X, n_components)
         degrees = np.asarray(G.sum(axis=1)).ravel() + SELF_LOOP
-        table = diffused_graph(G, self.damping, dtype=X.dtype)
+        table = diffused_graph(G, self.damping, dtype=X.dtype, formed=self._formed)
         return _Diffused(table, True, self, samples, known_samples(X), degrees)
 
 

@@ -12,17 +12,12 @@ import numpy as np
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import (
-    as_dense,
-    columns_as_points,
     is_sparse,
-    row_lengths,
     unit_rows,
 )
-from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
-from conecollapse.affinity import brute
 from conecollapse.affinity.cells import cell_neighbors, random_samples
-from conecollapse.affinity.ties import take_nearest
+from conecollapse.affinity.exact import exact, others_of
 from conecollapse.geometry.certified.cost import product_seconds, warn_if_long
 from conecollapse.tables import DenseTable, Table, stored
 
@@ -39,11 +34,8 @@ _FASTER = {
     False: "neighbors='approximate' is faster",
     True: "fit a random part of the samples, and predict the clusters of the others",
 }
-FEWER = 4  # times less time for products in float32
 # samples beyond which "auto" is approximate: up to there exact neighbours take a few seconds
 MANY = 20_000
-# distances that are compared at once, for at least so many samples
-AT_ONCE, LEAST_ROWS = 2**18, 64
 
 
 def are_mostly_zeros(n_entries: int, shape: tuple[int, int]) -> bool:
@@ -102,15 +94,17 @@ def nearest(
         return exact(X, samples, k)
     if is_approximate(search, samples):
         return approximate(samples, k)
-    seconds = PER_PRODUCT * product_seconds(samples)
-    if not is_sparse(samples) and brute.pays(samples, k):
-        return _by_products(samples, k)
+    announce(samples)
+    return exact(None, samples, k)
+
+
+def announce(samples: Points) -> None:
+    """Say beforehand that exact neighbours take long."""
     warn_if_long(
-        seconds,
+        PER_PRODUCT * product_seconds(samples),
         f"finding the exact neighbours of {samples.shape[0]} samples",
         _FASTER[is_sparse(samples)],
     )
-    return exact(None, samples, k)
 
 
 def metric_of(X: Points, metric: str) -> str:
@@ -134,45 +128,11 @@ def is_approximate(search: str, samples: Points) -> bool:
     )
 
 
-def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArray]:
-    """The k nearest samples of each row of X; where X is None, of each sample among the others."""
-    rows = samples if X is None else X
-    own, squares = np.square(row_lengths(rows)), np.square(row_lengths(samples))
-    columns = columns_as_points(samples) if is_sparse(samples) else samples.T
-    n, step = rows.shape[0], max(LEAST_ROWS, AT_ONCE // samples.shape[0])
-    index, distance = np.empty((n, k), np.int64), np.empty((n, k))
-
-    def work(start: int, stop: int) -> None:
-        for a in range(start, stop, step):
-            part = np.arange(a, min(a + step, stop))
-            apart = _products(rows[part], columns)
-            apart += squares
-            if X is None:
-                apart[part - a, part] = np.inf
-            index[part], distance[part] = take_nearest(apart, k, own[part])
-
-    with serial_blas():
-        for_ranges(work, n, smallest=step)
-    return index, distance
-
-
-def _products(rows: Points, columns: Points) -> FloatArray:
-    """``-2 rows columns`` in float64, dense."""
-    rows = -2.0 * rows.astype(np.float64, copy=False)
-    if is_sparse(rows) or columns.dtype == np.float64:
-        return np.asarray(as_dense(rows @ columns))
-    parts = (
-        columns[:, a : a + LEAST_ROWS].astype(np.float64)
-        for a in range(0, columns.shape[1], LEAST_ROWS)
-    )
-    return np.hstack([rows @ part for part in parts])
-
-
 def approximate(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
     """About the k nearest others of each sample; the few samples for which too few are found get
     their exact ones."""
     asked = random_samples(samples.shape[0])
-    truth = _exact_others(samples, asked, k)[0]
+    truth = others_of(samples, asked, k)[0]
     # k times at least: such neighbours are easily found
     is_copied = (samples[asked] == samples[truth[:, -1]]).all(axis=1)
     telling = slice(None) if is_copied.all() else ~is_copied
@@ -180,28 +140,5 @@ def approximate(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
     index, distance = found.index, found.distance
     short = np.flatnonzero(np.isinf(distance[:, -1]))
     if len(short):
-        index[short], distance[short] = _exact_others(samples, short, k)
+        index[short], distance[short] = others_of(samples, short, k)
     return index, distance
-
-
-def _by_products(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
-    """The exact k nearest others of each sample, from products in float32."""
-    warn_if_long(
-        PER_PRODUCT / FEWER * product_seconds(samples),
-        f"finding the exact neighbours of {len(samples)} samples",
-        _FASTER[False],
-    )
-    index, distance, unsure = brute.neighbours(samples, k)
-    rows = np.flatnonzero(unsure)
-    if len(rows):
-        index[rows], distance[rows] = _exact_others(samples, rows, k)
-    return index, distance
-
-
-def _exact_others(samples: AnyArray, rows: IntArray, k: int) -> tuple[IntArray, FloatArray]:
-    """The exact k nearest others of these samples; k copies of a sample may keep it from being its
-    own first neighbour."""
-    index, distance = exact(samples[rows], samples, k + 1)
-    # what is not the row itself first, in its order
-    order = np.argsort(index == rows[:, None], axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(index, order, axis=1), np.take_along_axis(distance, order, axis=1)

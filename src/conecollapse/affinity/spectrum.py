@@ -17,7 +17,6 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, Sparse
 
 ALL_UP_TO = 600  # vertices up to which all eigenvectors are computed
-MOST_OF_THEM = 3  # and when more than 1/3 of them are wanted
 DEGREE, ROUNDS = 10, 12  # of the polynomial; at most so many filters
 SETTLED = 1e-4  # a round that moves no eigenvalue by more ends the iteration
 ONE_VALUE = 1e-5  # eigenvalues that are closer count as one
@@ -40,7 +39,7 @@ def leading_eigenpairs(N: Sparse, k: int, rng: np.random.Generator) -> tuple[Flo
     """
     n = N.shape[0]
     k = min(k, n)
-    if n <= ALL_UP_TO or k * MOST_OF_THEM > n:
+    if n <= ALL_UP_TO:
         values, vectors = scipy.linalg.eigh(N.toarray(), subset_by_index=[n - k, n - 1])
         return np.minimum(values[::-1], 1.0), vectors[:, ::-1]
     # blocks this narrow gain nothing from a second thread, and lose much where other work holds a

@@ -3,13 +3,14 @@ features."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.rays import say_cone
 from conecollapse.cli.terminal import (
     say,
     say_run_as_json,
@@ -22,7 +23,7 @@ from conecollapse.cli.terminal import (
 if TYPE_CHECKING:
     from conecollapse._types import AnyArray
     from conecollapse.io import TableFile
-    from conecollapse.runs import ClusterRun
+    from conecollapse.runs import ClusterRun, ProgramsRun
 
 WORDS = 8  # of a topic that are printed
 COLUMN = "obs:"  # what begins the name of a column in --guide-from
@@ -65,6 +66,9 @@ def cluster(
     names: options.Names = None,
     layer: options.Layer = None,
     text_column: options.TextColumn = None,
+    stop_words: options.StopWords = None,
+    ngrams: options.Ngrams = 1,
+    min_df: options.MinDf = None,
     normalize: options.Normalize = None,
     all_features: options.AllFeatures = False,
     tfidf: options.TfIdf = False,
@@ -83,6 +87,7 @@ def cluster(
     ] = False,
     seed: options.Seed = 0,
     report: options.Report = True,
+    model: options.Model = True,
     write_h5ad: Annotated[
         Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")
     ] = None,
@@ -97,7 +102,7 @@ def cluster(
     from conecollapse import runs
     from conecollapse._errors import InvalidInputError
     from conecollapse.io import read_table
-    from conecollapse.io.h5ad import HIGHLY_VARIABLE
+    from conecollapse.io.matrix import HIGHLY_VARIABLE
 
     n_components, shape = options.number(k, "clusters"), options.image_shape(image_shape)
     folder = options.out_folder(out, file, "clusters")
@@ -107,15 +112,21 @@ def cluster(
             "--labels and --label-column both name the known classes; give one of them."
         )
     if write_h5ad is not None:
-        _check_h5ad(write_h5ad, file)
+        check_h5ad(write_h5ad, file)
     with working(f"reading {file.name}") as progress:
         reading: dict[str, Any] = {"header": header, "names": names, "layer": layer}
         reading |= {"features_in": features_in, "image_shape": shape}
-        read = read_table(file, text_column=text_column, **reading)
+        counted = options.words(stop_words, ngrams, min_df)
+        read = read_table(file, text_column=text_column, words=counted, **reading)
+        if counted is not None and read.texts is None:
+            raise InvalidInputError(
+                "--stop-words, --ngrams and --min-df are for texts; name their column with"
+                " --text-column, or leave them out."
+            )
         features = None if all_features or read.marked is None else HIGHLY_VARIABLE
         table = runs.prepare(read, normalize, tfidf or read.texts is not None, features)
         target = known_classes(file, table, labels, label_column)
-        guide = _guide(file, table, guide_from, unlabeled)
+        guide = labels_from(file, table, guide_from, unlabeled)
         try:
             run = runs.cluster(
                 table,
@@ -129,11 +140,11 @@ def cluster(
                 progress=progress,
             )
         except runs.Interrupted as stop:
-            options.save_run(stop.finished, folder, force=force)
+            options.save_run(stop.finished, folder, model=model, force=force)
             raise runs.Interrupted(
                 f"interrupted while the rays were computed; the clusters are in {str(folder)!r}."
             ) from None
-        options.save_run(run, folder, report=report, force=force, progress=progress)
+        options.save_run(run, folder, report=report, model=model, force=force, progress=progress)
         if write_h5ad is not None:
             _write_h5ad(run, file, write_h5ad)
     if as_json:
@@ -158,6 +169,8 @@ def _say(run: ClusterRun, name: str, n_read: int) -> None:
     if table.texts is not None:
         _say_topics(run)
     if run.cone is not None:
+        from conecollapse.cli.rays import say_cone
+
         say_cone(run.facts())
 
 
@@ -181,7 +194,7 @@ def _say_clusters(found: dict[str, Any]) -> None:
         else ""
     )
     if found["rank_curve"]:
-        _say_curve(found["rank_curve"], found["n_clusters"])
+        say_curve(found["rank_curve"], found["n_clusters"])
     say(
         f"{found['n_clusters']} cluster{'s' if found['n_clusters'] != 1 else ''} of {sizes}"
         f" samples{chosen}{scores}."
@@ -190,7 +203,7 @@ def _say_clusters(found: dict[str, Any]) -> None:
         say(guide_sentence(guided))
 
 
-def _say_curve(curve: dict[str, Any], chosen: int) -> None:
+def say_curve(curve: dict[str, Any], chosen: int) -> None:
     """The score of each number of clusters that was tried; which was chosen, and which are tied
     with it."""
     columns = (curve[name] for name in ("candidates", "scores", "standard_errors"))
@@ -230,15 +243,16 @@ def known_classes(
     import numpy as np
 
     from conecollapse._errors import InvalidInputError, argument
-    from conecollapse.io import read_labels
-    from conecollapse.io.documents import read_column
-    from conecollapse.io.h5ad import obs_column, whole_h5ad
 
     if labels is not None:
+        from conecollapse.io import read_labels
+
         return read_labels(labels, table.sample_names, table.n_samples)
     if column is None:
         return None
     if table.text_column is not None:
+        from conecollapse.io.documents import read_column
+
         return np.array(read_column(file, column).texts, dtype=np.str_)
     if file.suffix.lower() != ".h5ad":
         guides = missing is not None
@@ -247,19 +261,24 @@ def known_classes(
             f"{given} is for .h5ad files and beside {argument('text_column', ...)}; name a file"
             f" with {'--guide-from' if guides else '--labels'}."
         )
+    from conecollapse.io.h5ad import obs_column, whole_h5ad
+
     return obs_column(whole_h5ad(file), column, file.name, missing)
 
 
-def _guide(file: Path, table: TableFile, source: str | None, unlabeled: str) -> AnyArray | None:
-    """The labels that guide: from ``obs:`` and a column, or from a file."""
+def labels_from(
+    file: Path, table: TableFile, source: str | None, missing: str | None
+) -> AnyArray | None:
+    """A label for each sample: from ``obs:`` and a column, or from a file; None without a
+    source."""
     if source is None:
         return None
     if source.startswith(COLUMN):
-        return known_classes(file, table, None, source.removeprefix(COLUMN), unlabeled)
+        return known_classes(file, table, None, source.removeprefix(COLUMN), missing)
     return known_classes(file, table, Path(source), None)
 
 
-def _check_h5ad(path: Path, file: Path) -> None:
+def check_h5ad(path: Path, file: Path) -> None:
     """Refuse a place for the results before any work is done."""
     from conecollapse._errors import InvalidInputError, RunFolderError
 
@@ -278,22 +297,28 @@ def _check_h5ad(path: Path, file: Path) -> None:
 def _write_h5ad(run: ClusterRun, file: Path, path: Path) -> None:
     """The data with the results of ``run`` in ``obs``, ``obsm``, ``varm`` and ``uns``, as
     `conecollapse.scverse.cluster` writes them."""
+    from conecollapse.scverse import write_clusters
+
+    with changed_h5ad(run, file, path) as (adata, columns, asked):
+        write_clusters(adata, run.model, "conecollapse", columns, asked)
+        if run.target is not None and file.suffix.lower() != ".h5ad":
+            adata.obs["target"] = run.target
+
+
+@contextmanager
+def changed_h5ad(
+    run: ClusterRun | ProgramsRun, file: Path, path: Path
+) -> Iterator[tuple[Any, Any, Any]]:
+    """The data of a run as an AnnData object, the genes that were used, and the parameters; when
+    the block ends, the object is written to ``path``."""
     from conecollapse._files import whole_file
     from conecollapse.io.h5ad import highly_variable, new_anndata, whole_h5ad
     from conecollapse.runs.preparing import chosen_features
-    from conecollapse.scverse import write_clusters
 
     raw = run.table.raw or run.table
     is_h5ad = file.suffix.lower() == ".h5ad" and not file.is_dir()
     adata = whole_h5ad(file) if is_h5ad else new_anndata(raw.X, raw.samples, raw.features)
-    write_clusters(
-        adata,
-        run.model,
-        "conecollapse",
-        chosen_features(highly_variable(adata), bool(run.table.preparation.get("features"))),
-        parameters=dict(run.parameters) | {"layer": run.table.layer},
-    )
-    if run.target is not None and not is_h5ad:
-        adata.obs["target"] = run.target
+    columns = chosen_features(highly_variable(adata), bool(run.table.preparation.get("features")))
+    yield adata, columns, dict(run.parameters) | {"layer": run.table.layer}
     with whole_file(path) as temporary:
         adata.write_h5ad(temporary)

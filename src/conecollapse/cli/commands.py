@@ -36,9 +36,11 @@ class Commands(TyperGroup):
 COMMANDS = {
     "demo": "demo",
     "cluster": "cluster",
+    "programs": "programs",
     "rays": "rays",
     "unmix": "unmix",
     "novelty": "novelty",
+    "predict": "predict",
     "verify": "verify",
     "warm": "installed",
     "datasets": "datasets",

@@ -11,7 +11,7 @@ import typer
 
 from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse.cli.terminal import note
-from conecollapse.io.text import stem
+from conecollapse.io.text import read_text, stem
 
 File = Annotated[
     Path,
@@ -64,6 +64,21 @@ TextColumn = Annotated[
         help="Of a .csv or .tsv file: the column of texts; their words become the features."
     ),
 ]
+StopWords = Annotated[
+    str | None,
+    typer.Option(
+        help="Of texts: words to leave out. auto, a language such as german, none, or a .txt file."
+    ),
+]
+Ngrams = Annotated[
+    int, typer.Option("--ngrams", min=1, help="Of texts: most words of what is counted together.")
+]
+MinDf = Annotated[
+    str | None,
+    typer.Option(
+        "--min-df", help="Of texts: documents, or their share, that must hold a word: 5, or 0.01."
+    ),
+]
 Clip = Annotated[
     bool, typer.Option("--clip", help="Set negative values to zero, and say how many.")
 ]
@@ -85,6 +100,7 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Replace the folder if it holds an earlier run, and no other."),
 ]
+Model = Annotated[bool, typer.Option(help="Keep what predict needs; the folder then holds data.")]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 
 
@@ -113,6 +129,29 @@ def number(text: str, of: str) -> int | Literal["auto"]:
     return int(text)
 
 
+def words(stop_words: str | None, ngrams: int, min_df: str | None) -> dict[str, Any] | None:
+    """Which words of texts are counted, as `count_words` takes it; None for its defaults.
+
+    Examples
+    --------
+    >>> words("none", 2, "0.01")
+    {'stop_words': None, 'ngram_range': (1, 2), 'min_df': 0.01}
+    """
+    found: dict[str, Any] = {}
+    if stop_words is not None:
+        is_file = stop_words.endswith(".txt")
+        listed = read_text(Path(stop_words)).decode().split() if is_file else stop_words
+        found["stop_words"] = None if listed == "none" else listed
+    if ngrams > 1:
+        found["ngram_range"] = (1, ngrams)
+    if min_df is not None:
+        try:
+            found["min_df"] = int(min_df) if min_df.isdecimal() else float(min_df)
+        except ValueError:
+            raise InvalidInputError(f"--min-df takes 5, or a share 0.01; got {min_df!r}.") from None
+    return found or None
+
+
 def share(text: str, option: str, limits: str) -> float | Literal["auto"]:
     """A share between 0 and 1, or "auto"; ``limits`` says in words which shares the option takes,
     and the library checks them."""
@@ -133,14 +172,20 @@ def out_folder(out: Path | None, file: Path, what: str) -> Path:
 
 
 def save_run(
-    run: Any, folder: Path, *, report: bool = False, force: bool = False, progress: Any = None
+    run: Any,
+    folder: Path,
+    *,
+    report: bool = False,
+    model: bool = True,
+    force: bool = False,
+    progress: Any = None,
 ) -> None:
     """Write a run to a folder, with its report if that is wanted."""
     from conecollapse.runs import save
 
     if progress is not None:
         progress("report", 0, 1)
-    save(run, folder, report_writer() if report else None, force=force)
+    save(run, folder, report_writer() if report else None, force=force, model=model)
 
 
 def report_writer() -> Callable[[Path, Any], None] | None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from conecollapse._progress import showing
 from conecollapse._types import Progress as Callback
-from conecollapse.runs.folder import REPORT
+from conecollapse.runs.folder import MODEL, REPORT
 from conecollapse.runs.values import plain
 
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
@@ -28,6 +28,7 @@ STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
 STAGES |= {
     "rank": "choosing the number of clusters",
     "clusters": "clustering",
+    "programs": "finding the programs",
     "unmixing": "finding the components",
     "novelty": "judging the samples",
     "report": "writing the results",
@@ -87,7 +88,12 @@ def say_table_read(name: str, table: Any, *notes: str) -> None:
 
 def say_where(folder: Path) -> None:
     """Where the results are."""
-    page = folder / REPORT
+    page, model = folder / REPORT, folder / MODEL
+    if model.is_file():
+        size = f"{model.stat().st_size / 1e6:.1f} MB"
+        say(
+            f"{MODEL} ({size}) is kept for predict: the folder holds data; --no-model leaves it out"
+        )
     say(f"results in {folder}{f', report in {page}' if page.exists() else ''}")
 
 

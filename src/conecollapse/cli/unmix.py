@@ -43,15 +43,6 @@ def unmix(
     wavelengths: Annotated[
         Path | None, typer.Option(help="A number for each channel: text or .npy.")
     ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "unmixing (many candidates, of which a criterion chooses), min-volume (no pure"
-                " samples needed) or samples (the purest samples are the components)."
-            )
-        ),
-    ] = "unmixing",
     sum_to_one: Annotated[
         bool, typer.Option("--sum-to-one", help="Abundances are shares that sum to one.")
     ] = False,
@@ -84,6 +75,7 @@ def unmix(
     names: options.Names = None,
     layer: options.Layer = None,
     report: options.Report = True,
+    model: options.Model = True,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -109,7 +101,6 @@ def unmix(
         run = runs.unmix(
             spectra,
             n_components,
-            method=method,
             sum_to_one=sum_to_one,
             outliers=share,
             closure=closure,
@@ -117,7 +108,7 @@ def unmix(
             wavelengths=None if wavelengths is None else read_wavelengths(wavelengths, count, good),
             progress=progress,
         )
-        options.save_run(run, folder, report=report, force=force, progress=progress)
+        options.save_run(run, folder, report=report, model=model, force=force, progress=progress)
     if as_json:
         say_run_as_json(run, folder)
         return
@@ -146,5 +137,4 @@ def _say(run: Any, name: str) -> None:
         f"error {found['relative_error']:.3g} of the data; no sample is further from the cone of"
         f" the components than {found['cone_residual']:.3g} {run.unit_of_distance}, proven."
     )
-    if run.sureness is not None:
-        say(run.sureness)
+    say(run.sureness)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from conecollapse._checks import as_points
 from conecollapse._linalg import unit_rows
-from conecollapse._types import Sparse
+from conecollapse._types import FloatArray, Points, Sparse
 from conecollapse.datasets.dataset import Parsed, encode
 from conecollapse.datasets.files import read_mat, read_members
 
@@ -157,8 +157,18 @@ def tfidf(counts: Any) -> Sparse:
            [0.471, 0.882, 0.   ]])
     """
     C = sp.csr_array(as_points(counts, "counts", needs="counts of words are never negative"))
-    n_documents, n_words = C.shape
-    df = np.bincount(C.indices, minlength=n_words)
-    idf = np.log((1 + n_documents) / (1 + df)) + 1
+    return weigh_words(C, word_weights(C))
+
+
+def word_weights(counts: Points) -> FloatArray:
+    """``idf_w`` of each word, see `tfidf`."""
+    C = sp.csr_array(counts)
+    df = np.bincount(C.indices, minlength=C.shape[1])
+    return np.asarray(np.log((1 + C.shape[0]) / (1 + df)) + 1)
+
+
+def weigh_words(counts: Points, idf: FloatArray) -> Sparse:
+    """Counts of words times the weights of the words, documents at unit length."""
+    C = sp.csr_array(counts)
     weighted = sp.csr_array((C.data * idf[C.indices], C.indices, C.indptr), shape=C.shape)
     return unit_rows(weighted)[0]

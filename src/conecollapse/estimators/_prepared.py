@@ -27,8 +27,7 @@ from conecollapse._errors import (
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.estimators._estimator import WITH_WEIGHTS
 from conecollapse.io import TableFile, TableSource, open_table
-from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
-from conecollapse.io.matrix import as_names
+from conecollapse.io.matrix import as_names, is_anndata, stored_at
 from conecollapse.tables import Table, as_table, recognised
 
 SAFE = (1e-30, 1e30)  # largest entries with which sixth powers and their sums stay in range
@@ -109,6 +108,8 @@ def named(X: Any, feature_names: Any = None, layer: str | None = None) -> Named:
 
 def _unwrapped(X: Any, layer: str | None) -> Named:
     if is_anndata(X):
+        from conecollapse.io.h5ad import in_memory
+
         values = open_table(X, layer=layer) if stored_at(X) is not None else in_memory(X, layer)
         return Named(values, *(as_names(names, "names") for names in (X.var_names, X.obs_names)))
     if layer is not None:

@@ -4,7 +4,7 @@ graph of samples that is chosen from the data."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -322,6 +322,7 @@ class GraphCCNMF(OrthogonalNMF):
     weighting: str = "mass"
 
     _compares_samples = True
+    _limits: ClassVar[dict[str, int]] = {}  # of `GraphOptions`, where others are wanted
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
         check_weighting(self.weighting)
@@ -339,6 +340,7 @@ class GraphCCNMF(OrthogonalNMF):
                 self.n_neighbors,
                 self.neighbors,
                 check_positive(self.damping, "damping", below=1.0),
+                **self._limits,
             ),
             weighting=self.weighting,
             solver=self.solver,

@@ -1,37 +1,24 @@
 """Every factorization as a pure function: ``method(X, W, H, ...)`` takes a start and returns a
-`Factorization`.
+`Factorization`. Each is imported when it is first asked for.
 
 X is a checked `conecollapse.tables.Table`: the estimators are the public door.
 """
 
-from conecollapse.factorization.cones.ccnmf import ConeFactorization, ccnmf, data_cone
-from conecollapse.factorization.initial_factors import INITS, initialize
-from conecollapse.factorization.nmf.anls import anls
-from conecollapse.factorization.nmf.hals import hals
-from conecollapse.factorization.nmf.mu import mu
-from conecollapse.factorization.nmf.pnmf import pnmf
-from conecollapse.factorization.orthogonal import SOLVERS, orthogonality
-from conecollapse.factorization.orthogonal.em import em
-from conecollapse.factorization.orthogonal.multiplicative import multiplicative
-from conecollapse.factorization.orthogonal.onp import onp_mf
-from conecollapse.factorization.restarts import best_of_starts
-from conecollapse.factorization.result import Factorization
+from conecollapse._lookup import on_demand
 
-__all__ = [
-    "INITS",
-    "SOLVERS",
-    "ConeFactorization",
-    "Factorization",
-    "anls",
-    "best_of_starts",
-    "ccnmf",
-    "data_cone",
-    "em",
-    "hals",
-    "initialize",
-    "mu",
-    "multiplicative",
-    "onp_mf",
-    "orthogonality",
-    "pnmf",
-]
+_HOMES = {
+    "conecollapse.factorization.cones.ccnmf": ("ConeFactorization", "ccnmf", "data_cone"),
+    "conecollapse.factorization.initial_factors": ("INITS", "initialize"),
+    "conecollapse.factorization.nmf.anls": ("anls",),
+    "conecollapse.factorization.nmf.hals": ("hals",),
+    "conecollapse.factorization.nmf.mu": ("mu",),
+    "conecollapse.factorization.nmf.pnmf": ("pnmf",),
+    "conecollapse.factorization.orthogonal": ("SOLVERS", "orthogonality"),
+    "conecollapse.factorization.orthogonal.em": ("em",),
+    "conecollapse.factorization.orthogonal.multiplicative": ("multiplicative",),
+    "conecollapse.factorization.orthogonal.onp": ("onp_mf",),
+    "conecollapse.factorization.restarts": ("best_of_starts",),
+    "conecollapse.factorization.result": ("Factorization",),
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -39,7 +39,7 @@ from conecollapse.geometry.certified import Decisions, conclude, decide
 from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.merging import Part, part_of, stacked
 from conecollapse.tables import BlockedTable
-from conecollapse.tables.blocks import Step, Worker
+from conecollapse.tables.blocks import Step, Worker, by_block
 
 HELD_RAYS = 2**24  # entries up to which a cone holds its rays: 128 MiB
 DIRECTIONS = (0, 1)  # numbers of the fixed random directions
@@ -70,7 +70,7 @@ def memory_needed(table: BlockedTable, n_workers: int = 1) -> float:
     """Bytes that a worker takes at the peak: its part of the blocks, and all leaders."""
     each = SPARSE_ENTRY if table.is_sparse else DENSE_ENTRY
     own = 12 if table.is_sparse else 8
-    return table.survey.n_entries * (each + own / n_workers) + table.shape[1] * EACH_POINT
+    return table.n_stored * (each + own / n_workers) + table.shape[1] * EACH_POINT
 
 
 def fits(needed: float, workers: list[Worker]) -> bool:
@@ -96,7 +96,7 @@ def fits(needed: float, workers: list[Worker]) -> bool:
 def n_shares(table: BlockedTable, n_workers: int) -> int:
     """Workers among which the points are divided: as many as have enough to do."""
     if table.is_sparse:
-        return int(min(n_workers, max(1, table.survey.n_entries // SPARSE_SHARE)))
+        return int(min(n_workers, max(1, table.n_stored // SPARSE_SHARE)))
     n, m = table.shape
     return min(n_workers, max(1, m * m * n // DENSE_SHARE))
 
@@ -263,11 +263,3 @@ def points_of(block: Points) -> Points:
         points.sum_duplicates()
         points.eliminate_zeros()
     return points
-
-
-def by_block(bounds: IntArray, points: IntArray) -> list[IntArray]:
-    """Increasing numbers of points, as places in their blocks."""
-    place = np.searchsorted(points, bounds)
-    return [
-        points[a:b] - first for a, b, first in zip(place[:-1], place[1:], bounds[:-1], strict=True)
-    ]

@@ -57,7 +57,7 @@ def _of_features(table: BlockedTable, tol: float, held_rays: int) -> Cone:
     """Blocks of features: only those that are near each other along a fixed direction leave their
     blocks."""
     certificate = _all_open(*group_features(table, tol), table.shape[0], tol)
-    is_held = table.survey.n_entries <= held_rays
+    is_held = table.n_stored <= held_rays
     return Cone(fetch(table, certificate.rays) if is_held else None, certificate)
 
 

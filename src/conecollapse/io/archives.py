@@ -25,8 +25,11 @@ USUAL = "Y"  # the name of the spectra among several arrays with the same pixels
 
 
 def has_scene(arrays: Mapping[str, AnyArray]) -> bool:
-    """Whether there is a cube among these arrays, or the size of an image."""
-    return set(SIZES) <= set(arrays) or any(array.ndim == 3 for array in arrays.values())
+    """Whether there is a cube among these arrays, or the size of an image, or several tables of
+    which none is called X."""
+    dimensions = [array.ndim for array in arrays.values()]
+    has_choice = dimensions.count(2) > 1 and "X" not in arrays
+    return set(SIZES) <= set(arrays) or 3 in dimensions or has_choice
 
 
 def read_scene(

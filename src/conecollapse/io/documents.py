@@ -25,7 +25,7 @@ from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray
 from conecollapse.io.limits import check_file
 from conecollapse.io.matrix import as_names
-from conecollapse.io.text import read_rows, read_text, suffix
+from conecollapse.io.text import check_width, read_rows, read_text, suffix
 
 WORD = r"(?u)\b[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)?\b"
 # what a text holds beside words: addresses of the web and of people, tags, comments and entities
@@ -58,7 +58,7 @@ def read_column(path: Path, column: str) -> Texts:
             f"{argument('text_column', column)} is for {' and '.join(KINDS)} files; {path.name} is"
             " none."
         )
-    rows = read_rows(read_text(path), suffix(path))
+    rows = read_rows(path)
     heading = next(rows, (1, []))[1]
     if column not in heading:
         raise InvalidInputError(
@@ -71,12 +71,9 @@ def read_column(path: Path, column: str) -> Texts:
     )
     texts: list[str] = []
     names: list[str] = []
-    for number, cells in rows:
-        if len(cells) != len(heading):
-            raise InvalidInputError(
-                f"line {number} of {path.name} has {len(cells)} cells, but the heading"
-                f" {len(heading)}; put texts with commas or line ends into quotes."
-            )
+    for line in rows:
+        check_width(line, len(heading), path)
+        cells = line[1]
         texts.append(cells[at])
         names.append(cells[names_at] if names_at is not None else str(len(names)))
     if not texts:
@@ -112,7 +109,7 @@ def read_folder(folder: Path) -> Texts:
         content = b""
         if path.stat().st_size:
             check_file(path)
-            content = read_text(path).content
+            content = read_text(path)
         texts.append(content.decode("utf-8-sig"))
     return Texts(as_names((path.stem for path in files), "documents"), texts)
 
@@ -161,10 +158,8 @@ class WordCounts:
 
 
 def _check_counting(ngram_range: Any, min_df: Any) -> None:
-    pair = isinstance(ngram_range, (tuple, list)) and len(ngram_range) == 2
-    if not pair or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in ngram_range):
-        pair = False
-    if not pair or ngram_range[0] > ngram_range[1]:
+    n = tuple(ngram_range) if isinstance(ngram_range, (tuple, list)) else ()
+    if len(n) != 2 or not all(isinstance(k, (int, np.integer)) for k in n) or not 1 <= n[0] <= n[1]:
         raise InvalidInputError(
             "ngram_range must be the least and most words of what is counted, such as (1, 2); got"
             f" {ngram_range!r}."

@@ -19,14 +19,6 @@ from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
 from conecollapse.io.matrix import IMPUTE, Matrix, as_names, place
 
 
-def is_frame(data: Any) -> bool:
-    """Whether this is a frame of pandas or polars; neither is imported for it."""
-    module = type(data).__module__.partition(".")[0]
-    return (module == "pandas" and getattr(data, "ndim", 0) == 2) or (
-        module == "polars" and hasattr(data, "get_columns")
-    )
-
-
 def from_frame(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
     """The table of a frame; ``wanted`` says whether its first column holds names, None to detect
     it."""

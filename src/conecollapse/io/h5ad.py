@@ -21,12 +21,11 @@ from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, Points
 from conecollapse.io.hdf5 import H5PY_RAISES, reading_hdf5
 from conecollapse.io.limits import LINE_BYTES, WatchedFile, check_extent, check_room, unreadable
-from conecollapse.io.matrix import Matrix, as_names
+from conecollapse.io.matrix import HIGHLY_VARIABLE, Matrix, as_names
 from conecollapse.io.source import Entries, Spill, TableSource
 
 ENCODINGS = {"csr_matrix": 0, "csc_matrix": 1}  # the axis along which lines are stored whole
 REASON = "AnnData holds samples (obs) in rows"
-HIGHLY_VARIABLE = "highly_variable"  # scanpy's column of `var`
 PIECE_ENTRIES = 2**20  # of compressed lines that are sorted at once
 
 
@@ -52,7 +51,8 @@ class H5adSource(TableSource):
         self.group = "X" if layer is None else f"layers/{layer}"
         self.where = f"{self.group} in {str(path)!r}"  # for messages
         self.spill: Spill | None = None
-        encoding, stored, chunk = self._look(layer)
+        shape, dtype, encoding, stored, chunk = self._look(layer)
+        super().__init__(shape, dtype, stored[0] if stored else None, where=self.where)
         check_extent(*self.shape, self.file.path)
         check_room(chunk, self.file.path)
         if encoding is not None and encoding not in ENCODINGS:
@@ -60,15 +60,13 @@ class H5adSource(TableSource):
                 f"{self.where} is encoded as {encoding!r}; expected an array, csr_matrix or"
                 " csc_matrix."
             )
-        if encoding is None:
-            self.entries = math.prod(self.shape)
-        else:
-            self.is_sparse, self.lines_are, self.entries = True, ENCODINGS[encoding], stored[0]
+        if encoding is not None:
+            self.lines_are = ENCODINGS[encoding]
             self.indptr = self._pointers(stored)
-        if self.dtype.kind not in "fiub":
-            raise InvalidInputError(f"{self.where} holds {self.dtype} values, not real numbers.")
 
-    def _look(self, layer: str | None) -> tuple[str | None, tuple[int, ...], int]:
+    def _look(
+        self, layer: str | None
+    ) -> tuple[tuple[int, ...], Any, str | None, tuple[int, ...], int]:
         """What the file says of the table: its shape and dtype, the encoding of a sparse one and
         how many entries and indices it has, and the bytes of the largest chunk, which HDF5 unpacks
         whole."""
@@ -80,16 +78,13 @@ class H5adSource(TableSource):
                     self.file.path.name, layer, [str(name) for name in file.get("layers", ())]
                 )
             if hasattr(X, "dtype"):
-                n, m = (int(size) for size in X.shape)
-                self.shape, self.dtype = (n, m), _native(X.dtype)
-                return None, (), _chunk_bytes(X)
+                return tuple(X.shape), X.dtype, None, (), _chunk_bytes(X)
             # older files have other words for the same
             shape = X.attrs["shape"] if "shape" in X.attrs else X.attrs["h5sparse_shape"]
-            n, m = (int(size) for size in shape)
             encoding = X.attrs.get("encoding-type") or f"{X.attrs.get('h5sparse_format')}_matrix"
-            self.shape, self.dtype = (n, m), _native(X["data"].dtype)
             chunk = max(_chunk_bytes(X[part]) for part in ("data", "indices", "indptr"))
-            return str(encoding), tuple(len(X[part]) for part in ("data", "indices")), chunk
+            stored = tuple(len(X[part]) for part in ("data", "indices"))
+            return tuple(map(int, shape)), X["data"].dtype, str(encoding), stored, chunk
 
     def _pointers(self, stored: tuple[int, ...]) -> AnyArray:
         """Where the lines of a sparse table begin: one more than lines, from 0 to the number of
@@ -184,7 +179,7 @@ class H5adSource(TableSource):
     def _part(self, name: str, places: Any, where: str) -> Any:
         with self._opened(where) as file:
             part = file[name][places]
-        return part.astype(_native(part.dtype), copy=False)
+        return part.astype(part.dtype.newbyteorder("="), copy=False)  # SciPy takes no other
 
     def _opened(self, where: str) -> Any:
         self.file.check(where)
@@ -201,11 +196,6 @@ def no_table(source: str, layer: str | None, layers: list[str]) -> InvalidInputE
         f"; its layers are {known}: name one of them with {argument('layer', ...)}" if known else ""
     )
     return InvalidInputError(f"{source} has no X{has}.")
-
-
-def _native(dtype: Any) -> Any:
-    """The type in the order of bytes of this machine, which is the only one that SciPy takes."""
-    return dtype.newbyteorder("=")
 
 
 def _chunk_bytes(data: Any) -> int:
@@ -237,17 +227,6 @@ def _marks(column: Any, size: int) -> AnyArray | None:
 NAMED = 8  # columns that a message names
 # what anndata raises for a file of another layout
 ANNDATA_RAISES = (*H5PY_RAISES, AssertionError)
-
-
-def is_anndata(data: Any) -> bool:
-    """Whether this is an AnnData object; anndata is not imported for it."""
-    return type(data).__module__.partition(".")[0] == "anndata" and hasattr(data, "obs_names")
-
-
-def stored_at(data: Any) -> Path | None:
-    """The file that holds the tables of a backed AnnData object; None if they are in memory, or if
-    it is a part of another object."""
-    return Path(data.filename) if getattr(data, "isbacked", False) and not data.is_view else None
 
 
 def from_anndata(data: Any, layer: str | None = None) -> Matrix:

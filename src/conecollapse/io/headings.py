@@ -16,7 +16,8 @@ Five rules decide; numbers are data where none of them says otherwise.
    eight rows or more.
 5. *Axes*, as of a chromatogram: the first cell is empty or a text that is no word for rows, and the
    numbers after it, and those below it, three or more of each, rise or fall from the first to the
-   last. The first line is then a heading and the first column holds names.
+   last. The first line is then a heading and the first column holds names. The numbers of the
+   heading may have the same unit after them ("220 nm"), or R's "X" before them ("X220").
 
 Text decides by majority, so that a single text among numbers is an error and not a name.
 """
@@ -44,6 +45,7 @@ MIN_ID_ROWS = 8  # rows whose numbers are ids because they are all different, or
 MIN_ID_DIGITS = 3  # digits of every number of a shorter column of ids: smaller numbers are counts
 SELDOM = 0.1  # largest share of the lines below that may be such a sequence as the first line
 EQUAL = 1e-6  # largest relative difference of steps that count as equal
+MARKED_NUMBER = re.compile(r"(X?)(-?[0-9]+(?:\.[0-9]+)?)([ .]?[^\W\d_]{1,3}(?:\^?-?[0-9])?)?")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -58,7 +60,8 @@ SAMPLE_WORDS = _words(
     "sample sampleid cell cellid barcode document doc docid text patient subject individual image"
     " file filename observation ob specimen user"
 )
-AXIS_WORDS = _words("wavelength band pixel")  # for rows whose numbers may be an axis
+# for rows whose numbers may be an axis; "Unnamed: 0" is what pandas calls an empty cell
+AXIS_WORDS = _words("wavelength band pixel unnamed")
 ID_WORDS = _words("id idx index key code accession unnamed rowname rowid")
 OTHER_WORDS = _words("no nr number name row item year country region city species")
 ROW_WORDS = ID_WORDS | FEATURE_WORDS | SAMPLE_WORDS | OTHER_WORDS
@@ -119,14 +122,14 @@ def are_axes(heading: Cells, column: Cells) -> bool:
         return False
     if _is_word(word, ROW_WORDS) and bare(word) not in AXIS_WORDS:
         return False
-    axes = [_values(cells) for cells in (heading[1:], column)]
+    axes = [_marked_values(heading[1:]), _values(column)]
     return all(len(axis) >= MIN_AXIS and (_rise(axis) or _rise(axis[::-1])) for axis in axes)
 
 
 def as_axis(names: Cells, across: Cells) -> list[float]:
     """The numbers of an axis; none where they only count, or are years beside whole numbers."""
     are_years = all(map(_is_year, names)) and all(map(_is_whole, across))
-    return [] if are_years or _counts(names) else _values(names)
+    return [] if are_years or _counts(names) else _marked_values(names)
 
 
 def are_ids(column: Cells, word: str) -> bool:
@@ -222,6 +225,15 @@ def _are_names(column: Cells, body: Sequence[Cells], word: str | None) -> bool:
 def _values(cells: Cells) -> list[float]:
     """The numbers of these cells; none if one of them is no number."""
     return [float(cell) for cell in cells] if all(map(is_number, cells)) else []
+
+
+def _marked_values(cells: Cells) -> list[float]:
+    """The numbers of these cells, which may all have the same unit or R's "X" unless they only
+    count; none otherwise."""
+    parts = [MARKED_NUMBER.fullmatch(cell.strip()) for cell in cells]
+    numbers = [part[2] for part in parts if part]
+    are_alike = len({(part[1], part[3]) if part else None for part in parts}) == 1
+    return _values(cells) or (_values(numbers) if are_alike and not _counts(numbers) else [])
 
 
 def _is_word(text: str, words: frozenset[str]) -> bool:

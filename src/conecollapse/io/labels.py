@@ -11,7 +11,7 @@ from conecollapse._types import AnyArray
 from conecollapse.io.limits import check_file, too_large
 from conecollapse.io.matrix import as_names
 from conecollapse.io.npy import load_npy, load_npz
-from conecollapse.io.text import read_rows, read_text, suffix
+from conecollapse.io.text import check_width, read_rows, suffix
 
 LABEL_FORMATS = (".txt", ".csv", ".tsv", ".npy", ".npz")
 HEADINGS = frozenset(
@@ -61,7 +61,7 @@ def read_labels(
     check_file(path)
     is_array = kind in (".npy", ".npz")
     try:
-        rows = _array(path, kind) if is_array else _rows(path, kind)
+        rows = _array(path, kind) if is_array else _rows(path)
     except MemoryError as error:
         raise too_large(path) from error
     has_names = len(rows[0]) == 2 if names is None else names
@@ -108,26 +108,21 @@ def _name_classes(labels: AnyArray, names: AnyArray | None) -> AnyArray:
     return names[labels] if labels.min() >= 0 and labels.max() < len(names) else labels
 
 
-def _rows(path: Path, kind: str) -> list[list[str]]:
+def _rows(path: Path) -> list[list[str]]:
     """A label in each, or a name and a label."""
-    rows: list[list[str]] = []
-    for _, cells in read_rows(read_text(path), kind):
-        width = len(rows[0]) if rows else len(cells)
-        if width > 2:
-            raise InvalidInputError(
-                f"{path.name} has {width} columns; labels have one, or two with names first."
-            )
-        if len(cells) != width:
-            raise InvalidInputError(
-                f"row {len(rows) + 1} of {path.name} has {len(cells)} cells where the first has"
-                f" {width}."
-            )
-        if not cells[-1].strip():
-            raise InvalidInputError(f"row {len(rows) + 1} of {path.name} has no label.")
-        rows.append([*cells[:-1], cells[-1].strip()])
-    if not rows:
+    lines = list(read_rows(path))
+    if not lines:
         raise InvalidInputError(f"{path.name} has no labels.")
-    return rows
+    width = len(lines[0][1])
+    if width > 2:
+        raise InvalidInputError(
+            f"{path.name} has {width} columns; labels have one, or two with names first."
+        )
+    for line in lines:
+        check_width(line, width, path)
+        if not line[1][-1].strip():
+            raise InvalidInputError(f"line {line[0]} of {path.name} has no label.")
+    return [[*cells[:-1], cells[-1].strip()] for _, cells in lines]
 
 
 def _is_heading(rows: list[list[str]], sample_names: AnyArray | None, n: int) -> bool:

@@ -70,17 +70,15 @@ def blocks(path: Path) -> Matrix:
 class MtxSource(TableSource):
     """The matrix (n_samples, n_features) of a ``.mtx`` file, also gzipped."""
 
-    is_sparse = True
-    dtype = np.dtype(np.float64)
-
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file = WatchedFile(path)
         self.path = self.file.path
         with self._text() as text:
             self.layout, self.field, self.symmetry = _banner(text, self.path)
             sizes = _sizes(text, 3 if self.layout == "coordinate" else 2, self.path)
-        self.shape = (sizes[0], sizes[1])
-        self.entries = sizes[2] if self.layout == "coordinate" else sizes[0] * sizes[1]
+        # blocks of a dense matrix are sparse, too
+        stored = sizes[2] if self.layout == "coordinate" else sizes[0] * sizes[1]
+        super().__init__((sizes[0], sizes[1]), np.dtype(np.float64), stored)
         self.width = 1 if self.layout == "array" else 2 if self.field == "pattern" else 3
         if self.symmetry == "symmetric" and (self.layout == "array" or sizes[0] != sizes[1]):
             raise unreadable(self.path, "only square matrices of coordinates can be symmetric here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from conecollapse._types import AnyArray, Points
 from conecollapse.io.headings import Layout
 
 KINDS = {"c": "complex numbers", "O": "Python objects", "U": "text", "S": "text", "M": "dates"}
+HIGHLY_VARIABLE = "highly_variable"  # scanpy's column of `var`
 IMPUTE = "remove or impute such values first"
 
 
@@ -32,7 +34,7 @@ class Matrix:
     layout: Layout | None = None  # of text and frames: what was taken as heading and names
     marked: AnyArray | None = None  # which features the source marks as highly variable
     axis: AnyArray | None = None  # where along the columns was measured, such as wavelengths
-    sha256: str = ""  # of the file, where reading it has told
+    sha256: str = ""  # of the file, where the reader has all of its bytes
     may_clip: bool = False  # whether the caller can ask for negative values to be set to zero
 
     def loaded(self) -> Matrix:
@@ -158,3 +160,22 @@ def place(number: int, names: AnyArray | None) -> str:
     ('1', "1 ('TP53')")
     """
     return str(number + 1) if names is None else f"{number + 1} ({str(names[number])!r})"
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is a frame of pandas or polars; neither is imported for it."""
+    module = type(data).__module__.partition(".")[0]
+    return (module == "pandas" and getattr(data, "ndim", 0) == 2) or (
+        module == "polars" and hasattr(data, "get_columns")
+    )
+
+
+def is_anndata(data: Any) -> bool:
+    """Whether this is an AnnData object; anndata is not imported for it."""
+    return type(data).__module__.partition(".")[0] == "anndata" and hasattr(data, "obs_names")
+
+
+def stored_at(data: Any) -> Path | None:
+    """The file that holds the tables of a backed AnnData object; None if they are in memory, or if
+    it is a part of another object."""
+    return Path(data.filename) if getattr(data, "isbacked", False) and not data.is_view else None

@@ -124,16 +124,8 @@ class NpySource(TableSource):
         with open(path, "rb") as stream:
             header = read_header(stream, self.file.path)
             self.offset = stream.tell()
-        shape, self.by_columns, self.dtype, _ = header
-        if self.dtype.kind not in "fiub":
-            raise InvalidInputError(f"{str(path)!r} holds {self.dtype} values, not real numbers.")
-        if len(shape) != 2:
-            raise InvalidInputError(
-                f"{str(path)!r} has shape {shape}; expected two dimensions, (n_samples,"
-                " n_features)."
-            )
-        self.shape = (int(shape[0]), int(shape[1]))
-        self.entries = math.prod(self.shape)
+        super().__init__(header.shape, header.dtype, where=repr(str(path)))
+        self.by_columns, self.stored_as = header.by_columns, header.dtype
         check_promise(header, self.offset, self.file.size, self.file.path)
 
     def read(self, axis: int, start: int, stop: int) -> AnyArray:
@@ -142,7 +134,7 @@ class NpySource(TableSource):
             lines = self._lines(start, stop)
         else:
             n_lines, length = self.shape[along], self.shape[axis]
-            step = max(1, PIECE_BYTES // (length * self.dtype.itemsize))
+            step = max(1, PIECE_BYTES // (length * self.stored_as.itemsize))
             pieces = [
                 self._lines(a, min(a + step, n_lines))[:, start:stop].copy()
                 for a in range(0, n_lines, step)
@@ -156,8 +148,8 @@ class NpySource(TableSource):
         where = f"at {'column' if self.by_columns else 'row'} {start}"
         self.file.check(where)
         with open(self.file.path, "rb") as stream:
-            stream.seek(self.offset + start * length * self.dtype.itemsize)
-            lines = np.fromfile(stream, self.dtype, (stop - start) * length)
+            stream.seek(self.offset + start * length * self.stored_as.itemsize)
+            lines = np.fromfile(stream, self.stored_as, (stop - start) * length)
         self.file.check(where)
         return lines.reshape(stop - start, length)
 
@@ -233,8 +225,8 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> An
 def _values(arrays: Arrays, path: Path) -> Any:
     """The table: sparse parts, the array called X, or the only one of two dimensions."""
     if {"indices", "indptr", "data", "shape"} <= set(arrays):
-        is_ours = "format" not in arrays and "y" in arrays
-        kind = "csc" if is_ours else _format(arrays)
+        ours = "csc" if "y" in arrays else "csr"  # where SciPy's word for the format is missing
+        kind = _text(arrays["format"]) if "format" in arrays else ours
         if kind not in COMPRESSED:
             raise InvalidInputError(
                 f"{path.name} holds a sparse matrix in the format {kind!r}; save it as CSR or CSC."
@@ -298,12 +290,7 @@ def _names(arrays: Arrays, keys: tuple[str, ...], size: int, what: str) -> AnyAr
     return None
 
 
-def _format(arrays: Arrays) -> str:
-    kind = arrays.get("format", np.array("csr"))
-    return _text(kind) if kind.dtype.kind in "US" and kind.size == 1 else str(kind.dtype)
-
-
-def _text(value: Any) -> str:
-    """NumPy's text, or bytes (as SciPy writes its format)."""
-    item = value.item()
+def _text(value: AnyArray) -> str:
+    """A text of NumPy's, or bytes, as SciPy writes its format; the type of anything longer."""
+    item = value.item() if value.size == 1 else value.dtype
     return item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)

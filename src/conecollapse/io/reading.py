@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike, fspath
 from os.path import isdir
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,16 +16,15 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._files import sha256_of
-from conecollapse.io.documents import Texts, as_texts, count_words, read_column, read_folder
-from conecollapse.io.folders import digest, find_files, is_10x, read_spectrum_files, spectrum_files
 from conecollapse.io.formats import open_blocks, read_whole, take_options
-from conecollapse.io.frames import from_frame, is_frame
-from conecollapse.io.h5ad import from_anndata, is_anndata, stored_at
 from conecollapse.io.headings import as_axis
 from conecollapse.io.limits import check_file, too_large
-from conecollapse.io.matrix import Matrix, as_numbers
+from conecollapse.io.matrix import Matrix, as_numbers, is_anndata, is_frame, stored_at
 from conecollapse.io.source import ArraySource, TableSource, TransposedSource
 from conecollapse.io.table_file import TableFile, decide_orientation
+
+if TYPE_CHECKING:
+    from conecollapse.io.documents import Texts
 
 
 def read_table(
@@ -37,6 +36,7 @@ def read_table(
     names: bool | None = None,
     layer: str | None = None,
     text_column: str | None = None,
+    words: Mapping[str, Any] | None = None,
 ) -> TableFile:
     """Read a table of non-negative numbers, transposed if needed so that samples are rows.
 
@@ -64,6 +64,9 @@ def read_table(
     text_column : str, optional
         Of a ``.csv`` or ``.tsv`` file: the column of texts, whose words are counted as
         `conecollapse.io.documents` describes.
+    words : mapping, optional
+        Of texts: which words are counted, arguments of `conecollapse.io.documents.count_words`
+        such as ``{"stop_words": "german", "ngram_range": (1, 2), "min_df": 5}``.
 
     Returns
     -------
@@ -93,14 +96,12 @@ def read_table(
     if isinstance(source, (str, PathLike)):
         path = Path(fspath(source))
         if isdir(path) or text_column is not None:
-            return _read_folder_or_texts(path, text_column, features_in, options)
+            return _read_folder_or_texts(path, text_column, features_in, options, words)
         check_file(path)
         try:
             matrix = read_whole(path, options)
-            sha256 = matrix.sha256 or sha256_of(path)
-            table = as_table_file(
-                matrix, path, sha256, decide_orientation(matrix, features_in, image_shape)
-            )
+            chosen = decide_orientation(matrix, features_in, image_shape)
+            table = as_table_file(matrix, path, matrix.sha256 or sha256_of(path), chosen)
         except MemoryError as error:
             raise too_large(path) from error
     else:
@@ -108,9 +109,11 @@ def read_table(
             raise InvalidInputError(
                 f"{argument('text_column', text_column)} is for files; pass the texts themselves."
             )
+        from conecollapse.io.documents import as_texts
+
         texts = as_texts(source)
         if texts is not None:
-            return _of_texts(texts, "the data", "", None)
+            return _of_texts(texts, "the data", "", None, words)
         matrix = _of_object(source, options)
         table = as_table_file(
             matrix, None, "", decide_orientation(matrix, features_in, image_shape)
@@ -159,6 +162,8 @@ def open_table(
     if is_anndata(source):
         source = stored_at(source) or source
     if isinstance(source, (str, PathLike)):
+        from conecollapse.io.folders import find_files
+
         path = Path(fspath(source))
         files = find_files(path) if isdir(path) else [path]
         matrix = open_blocks(files[0], {"layer": layer})
@@ -174,8 +179,21 @@ def open_table(
 
 
 def _read_folder_or_texts(
-    path: Path, text_column: str | None, features_in: str, options: Mapping[str, Any]
+    path: Path,
+    text_column: str | None,
+    features_in: str,
+    options: Mapping[str, Any],
+    words: Mapping[str, Any] | None,
 ) -> TableFile:
+    from conecollapse.io.documents import read_column, read_folder
+    from conecollapse.io.folders import (
+        digest,
+        find_files,
+        is_10x,
+        read_spectrum_files,
+        spectrum_files,
+    )
+
     for name, value in options.items():
         if value is not None:
             raise InvalidInputError(
@@ -186,7 +204,8 @@ def _read_folder_or_texts(
     if text_column is not None:
         check_file(path)
         texts = read_column(path, text_column)
-        return replace(_of_texts(texts, path.name, sha256_of(path), text_column), source=str(path))
+        found = _of_texts(texts, path.name, sha256_of(path), text_column, words)
+        return replace(found, source=str(path))
     files, where = spectrum_files(path), path
     if files:
         matrix = read_spectrum_files(files)
@@ -194,7 +213,7 @@ def _read_folder_or_texts(
         files = find_files(path)
         where = files[0]
         if not is_10x(files):
-            return _of_texts(read_folder(path), str(path), digest(files), None)
+            return _of_texts(read_folder(path), str(path), digest(files), None, words)
         matrix = read_whole(files[0], {})
     table = as_table_file(
         matrix, where, digest(files), decide_orientation(matrix, features_in, None)
@@ -202,9 +221,19 @@ def _read_folder_or_texts(
     return replace(table, source=str(path))
 
 
-def _of_texts(texts: Texts, source: str, sha256: str, text_column: str | None) -> TableFile:
+def _of_texts(
+    texts: Texts,
+    source: str,
+    sha256: str,
+    text_column: str | None,
+    words: Mapping[str, Any] | None,
+) -> TableFile:
     """The counts of words of documents."""
-    counts = count_words(texts, source)
+    from conecollapse.io.documents import count_words
+
+    asked = dict(words or {})
+    counts = count_words(texts, source, **asked)
+    left_out = f"; {counts.language} stop words are left out" if counts.language else ""
     return TableFile(
         counts.X,
         texts.names,
@@ -212,9 +241,10 @@ def _of_texts(texts: Texts, source: str, sha256: str, text_column: str | None) -
         source,
         sha256,
         "columns",
-        f"each of the {len(texts.texts)} texts is a sample",
+        f"each of the {len(texts.texts)} texts is a sample{left_out}",
         text_column=text_column,
         texts=tuple(texts.texts),
+        words={name: value for name, value in asked.items() if name != "vocabulary"},
     )
 
 
@@ -244,7 +274,7 @@ def as_table_file(
     if features_in == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
-    axis: list[float] = [] if matrix.axis is None else matrix.axis.tolist()
+    axis: Any = [] if matrix.axis is None else matrix.axis
     if matrix.layout is not None and matrix.layout.axes and columns is not None:
         axis = as_axis(columns.tolist(), [] if rows is None else rows.tolist())
     return TableFile(
@@ -256,7 +286,7 @@ def as_table_file(
         features_in,
         why,
         layout=matrix.layout,
-        wavelengths=np.array(axis) if axis else None,
+        wavelengths=np.array(axis) if len(axis) else None,
         marked=matrix.marked if features_in == "columns" else None,
     )
 
@@ -268,8 +298,12 @@ def _of_object(source: Any, options: Mapping[str, Any]) -> Matrix:
     kind = ".parquet" if is_frame(source) else ".h5ad" if is_anndata(source) else ""
     taken = take_options(kind, options, "the data")
     if is_frame(source):
+        from conecollapse.io.frames import from_frame
+
         return from_frame(source, wanted=taken.get("names"))
     if is_anndata(source):
+        from conecollapse.io.h5ad import from_anndata
+
         return from_anndata(source, **taken)
     if sp.issparse(source):
         return Matrix(source)

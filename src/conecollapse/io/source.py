@@ -6,6 +6,7 @@ the process, and mapped pages count as memory of the process.
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import weakref
@@ -44,12 +45,28 @@ class TableSource(ABC):
 
     shape: tuple[int, int]
     dtype: Any
-    is_sparse: bool = False
+    is_sparse: bool
     entries: int
     sample_names: AnyArray | None = None
     feature_names: AnyArray | None = None
     block_size: int | None = None
     survey: Any = None  # what one look at every entry said, once a table was made of this
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: Any, stored: int | None = None, *, where: str = "X"
+    ) -> None:
+        """``stored`` entries of a sparse table, None for a dense one; ``where`` it is, for
+        messages."""
+        if len(shape) != 2:
+            raise InvalidInputError(
+                f"{where} has shape {shape}; expected two dimensions, (n_samples, n_features)."
+            )
+        if dtype.kind not in "fiub":
+            raise InvalidInputError(f"{where} holds {dtype} values, not real numbers.")
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.dtype = dtype.newbyteorder("=")
+        self.is_sparse = stored is not None
+        self.entries = math.prod(self.shape) if stored is None else stored
 
     @abstractmethod
     def read(self, axis: int, start: int, stop: int) -> Points:
@@ -88,14 +105,7 @@ class ArraySource(TableSource):
     """An array at hand: dense, a NumPy memory map, or sparse."""
 
     def __init__(self, X: Any) -> None:
-        self.is_sparse = sp.issparse(X)
-        if len(X.shape) != 2:
-            raise InvalidInputError(
-                f"X has shape {X.shape}; expected two dimensions, (n_samples, n_features)."
-            )
-        self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self.dtype = X.dtype
-        self.entries = X.nnz if self.is_sparse else X.size
+        super().__init__(X.shape, X.dtype, int(X.nnz) if sp.issparse(X) else None)
         self._by_axis = (sp.csr_array(X), sp.csc_array(X)) if self.is_sparse else (X, X)
 
     def read(self, axis: int, start: int, stop: int) -> Points:
@@ -108,9 +118,9 @@ class TransposedSource(TableSource):
     """A source whose file has the features in its rows."""
 
     def __init__(self, source: TableSource) -> None:
+        stored = source.entries if source.is_sparse else None
+        super().__init__(source.shape[::-1], source.dtype, stored)
         self.source = source
-        self.shape = source.shape[::-1]
-        self.dtype, self.is_sparse, self.entries = source.dtype, source.is_sparse, source.entries
 
     def read(self, axis: int, start: int, stop: int) -> Points:
         block = self.source.read(1 - axis, start, stop)
@@ -128,11 +138,16 @@ class Spill:
     object."""
 
     def __init__(
-        self, entries: Iterable[Entries], shape: tuple[int, int], axis: int, n_entries: int
+        self,
+        entries: Iterable[Entries],
+        shape: tuple[int, int],
+        axis: int,
+        n_entries: int,
+        bucket_entries: int = BUCKET_ENTRIES,
     ) -> None:
         self.shape = shape
         self.axis = axis
-        n_buckets = int(np.clip(n_entries // BUCKET_ENTRIES, 1, shape[axis]))
+        n_buckets = int(np.clip(n_entries // bucket_entries, 1, shape[axis]))
         self.bounds = np.linspace(0, shape[axis], n_buckets + 1).astype(np.int64)
         self.folder = Path(tempfile.mkdtemp(prefix="conecollapse-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)

@@ -41,7 +41,6 @@ class Spectra:
     shape: tuple[int, int] | None  # (height, width) of the image
     n_clipped: int  # negative values that were set to zero
     bands: str = "last"  # where the bands of a cube were
-    wavelengths: AnyArray | None = None  # that the file has
     variable: str | None = None  # the array of an archive that was asked for
     # for each pixel of the image 0, or why it is no sample of the table: `MISSING`, `MASKED`
     left_out: AnyArray | None = None
@@ -104,6 +103,36 @@ def read_spectra(
     single : bool
         Whether one sample is enough.
     """
+    path = _check_arguments(source, bands, variable)
+    options = {"header": header, "names": names, "layer": layer}
+    content, files = _read_content(path, bands, variable, options)
+    image = content if isinstance(content, Image) else None
+    size: tuple[int, int] | None = shape
+    if isinstance(content, Image):
+        matrix, size = _pixels(content, path, shape, bands)
+        chosen = "columns", matrix.because
+    else:
+        matrix, chosen = content, decide_orientation(content, features_in, None)
+    turned = chosen[0] == "rows"
+    if size is not None:
+        _check_shape(size, matrix.values.shape[1 if turned else 0])
+    left_out = _judge_pixels(matrix, turned, size, image.missing if image else None, mask)
+    if left_out is not None:
+        matrix = _drop_pixels(matrix, left_out != 0, turned, size)
+    matrix, count = clip_negative(matrix) if clip else (matrix, 0)
+    matrix = replace(matrix, may_clip=True)
+    sha256 = sha256_of(path) if files == [path] else digest(files)
+    try:
+        table = replace(as_table_file(matrix, path, sha256, chosen, single=single), layer=layer)
+    except InvalidInputError:
+        _refuse_pixels(matrix, None if turned else size, path)
+        raise
+    good_bands = image.good_bands if image else None
+    return Spectra(table, size, count, bands, variable, left_out, good_bands)
+
+
+def _check_arguments(source: str | PathLike[str], bands: str, variable: str | None) -> Path:
+    """The path of the file or folder."""
     path = Path(fspath(source))
     if not isdir(path):  # False also for a name that no system could have
         check_file(path)
@@ -117,36 +146,14 @@ def read_spectra(
             " it out for"
             f" {path.name}."
         )
-    options = {"header": header, "names": names, "layer": layer}
-    content, files = _read_content(path, bands, variable, options)
-    size, missing, lengths, good_bands = shape, None, None, None
-    if isinstance(content, Image):
-        _, lengths, missing, good_bands = content
-        size = (int(content.cube.shape[0]), int(content.cube.shape[1]))
-        matrix = _pixels(content, path, shape, bands)
-        chosen = "columns", matrix.because
-    else:
-        matrix, chosen = content, decide_orientation(content, features_in, None)
-    turned = chosen[0] == "rows"
-    if size is not None:
-        _check_shape(size, matrix.values.shape[1 if turned else 0])
-    left_out = _judge_pixels(matrix, turned, size, missing, mask)
-    if left_out is not None:
-        matrix = _drop_pixels(matrix, left_out != 0, turned, size)
-    matrix, count = clip_negative(matrix) if clip else (matrix, 0)
-    matrix = replace(matrix, may_clip=True)
-    sha256 = sha256_of(path) if files == [path] else digest(files)
-    try:
-        table = as_table_file(matrix, path, sha256, chosen, single=single)
-    except InvalidInputError:  # the same again, with the pixel and the band
-        if size is not None and matrix.row_names is None and not turned:
-            pixels = np.array([f"pixel {i + 1}, {j + 1}" for i, j in np.ndindex(size)])
-            as_numbers(replace(matrix, row_names=pixels), path.name)
-        raise
-    lengths = table.wavelengths if lengths is None else lengths
-    return Spectra(
-        replace(table, layer=layer), size, count, bands, lengths, variable, left_out, good_bands
-    )
+    return path
+
+
+def _refuse_pixels(matrix: Matrix, size: tuple[int, int] | None, path: Path) -> None:
+    """Refuse a table of the pixels of an image for what a pixel of it holds, naming that pixel."""
+    if size is not None and matrix.row_names is None:
+        pixels = np.array([f"pixel {i + 1}, {j + 1}" for i, j in np.ndindex(size)])
+        as_numbers(replace(matrix, row_names=pixels), path.name)
 
 
 def pixel_names(size: tuple[int, int]) -> AnyArray:
@@ -207,8 +214,10 @@ def _bands_last(cube: AnyArray, bands: str) -> AnyArray:
     return np.moveaxis(cube, 0, 2) if bands == "first" else cube
 
 
-def _pixels(image: Image, path: Path, shape: tuple[int, int] | None, bands: str) -> Matrix:
-    """The pixels of an image as rows."""
+def _pixels(
+    image: Image, path: Path, shape: tuple[int, int] | None, bands: str
+) -> tuple[Matrix, tuple[int, int]]:
+    """The pixels of an image as rows, and height and width."""
     height, width, n_bands = image.cube.shape
     if shape is not None and shape != (height, width):
         raise InvalidInputError(
@@ -219,10 +228,11 @@ def _pixels(image: Image, path: Path, shape: tuple[int, int] | None, bands: str)
     if image.good_bands is not None:
         values = values[:, image.good_bands]
         names = np.array([f"x{j}" for j in np.flatnonzero(image.good_bands)])
-    why = f"bands are the {bands} dimension of the cube" + (
-        f" ({argument('bands', 'first')} otherwise)" if bands == "last" else ""
-    )
-    return Matrix(values, None, names, features_in="columns", because=why)
+    otherwise = f" ({argument('bands', 'first')} otherwise)" if bands == "last" else ""
+    why = f"bands are the {bands} dimension of the cube{otherwise}"
+    lengths = image.wavelengths
+    matrix = Matrix(values, None, names, features_in="columns", because=why, axis=lengths)
+    return matrix, (height, width)
 
 
 def _judge_pixels(
@@ -245,7 +255,8 @@ def _judge_pixels(
         # a pixel may hold a true 0 in some bands
         codes[is_missing.all(axis=1) if missing == 0 else is_missing.any(axis=1)] = MISSING
     if codes.all():
-        raise InvalidInputError("no pixel has data and is in the mask; check both.")
+        masked = " and is in the mask; check both" if mask is not None else ""
+        raise InvalidInputError(f"no pixel has data{masked}.")
     return codes if codes.any() else None
 
 

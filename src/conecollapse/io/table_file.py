@@ -49,6 +49,10 @@ class TableFile(TableSizes):
         The layer of an ``.h5ad`` file, or the column of texts, that was read.
     texts : tuple of str, or None
         The documents, where the features are their words.
+    constants : mapping
+        What `conecollapse.runs.preparing.prepare_new` needs to prepare new samples in the same way.
+    words : mapping, or None
+        How the words of texts were counted: arguments of `conecollapse.io.documents.count_words`.
     wavelengths : (n_features,) array, or None
         The numbers along the features, where the source has an axis of numbers.
     marked : (n_features,) array of bool, or None
@@ -75,6 +79,8 @@ class TableFile(TableSizes):
     layer: str | None = None
     text_column: str | None = None
     texts: tuple[str, ...] | None = None
+    words: Mapping[str, Any] | None = None
+    constants: Mapping[str, AnyArray] = field(default_factory=dict)
     wavelengths: AnyArray | None = None
     marked: AnyArray | None = None
 

@@ -1,17 +1,17 @@
-"""Text files, plain or gzipped, which are read once: encoding and size are checked on the way, and
-before more is kept than fits in memory."""
+"""Text files, plain or gzipped: size and encoding are checked, and before more is kept than fits in
+memory."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
-import hashlib
 import io
+import re
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO
 
 import numpy as np
 
@@ -21,6 +21,16 @@ from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
 SEPARATORS = ",;\t"
 PIECE = 2**20  # bytes looked at together
 LONGEST_LINE = 2**25  # bytes; about ten million columns
+DECIMAL = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")  # a number with a decimal comma
+SAID = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)  # the first line of some files from Excel
+# how files begin that are no UTF-8 text, what they are, and what to do
+OTHER_KINDS = {
+    b"\x1f\x8b": "is gzipped; give it a name that ends in .gz",
+    b"PK\x03\x04": "is a zip archive, as Excel workbooks are; save the table in it as .csv",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook; save the table in it as .csv",
+    b"\xff\xfe": "is UTF-16 text; save it as UTF-8",
+    b"\xfe\xff": "is UTF-16 text; save it as UTF-8",
+}
 GZIP_RAISES = (OSError, EOFError, zlib.error)
 
 Line = tuple[int, list[str]]
@@ -53,41 +63,15 @@ def open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if is_gzipped(path) else open(path, "rb")  # type: ignore[return-value]
 
 
-class Text(NamedTuple):
-    """The content of a text file, unpacked, and the SHA-256 of the file as it is."""
-
-    path: Path
-    content: bytes
-    sha256: str
-
-
-class Hashed(NamedTuple):
-    """A file that is hashed as it is read."""
-
-    file: IO[bytes]
-    digest: Any
-
-    def read(self, size: int) -> bytes:
-        """The next bytes."""
-        piece = self.file.read(size)
-        self.digest.update(piece)
-        return piece
-
-
-def read_text(path: Path, separators: str = SEPARATORS) -> Text:
-    """The content of a text file. Text that is not UTF-8 is refused, with its first wrong byte, and
-    so is a table that does not fit in memory."""
-    digest, content = hashlib.sha256(), []
-    decoder = codecs.getincrementaldecoder("utf-8")()
+def read_text(path: Path, separators: str = SEPARATORS) -> bytes:
+    """The content of a text file, unpacked. Text that is not UTF-8 is refused, with its first wrong
+    byte, and so is a table that does not fit in memory."""
+    content: list[bytes] = []
     seen = lines = cells = begun = 0  # bytes, lines and cells so far, and where the last line began
-    for piece in _pieces(path, digest):
-        pending = len(decoder.getstate()[0])
-        try:
-            if pending or not piece.isascii():
-                decoder.decode(piece)
-        except UnicodeDecodeError as error:
-            before = lines + piece[: max(0, error.start - pending)].count(b"\n")
-            raise _not_utf8(path, seen - pending + error.start, before, error) from None
+    for piece in _pieces(path):
+        for start, kind in OTHER_KINDS.items() if not seen else ():
+            if piece.startswith(start):
+                raise InvalidInputError(f"{path.name} {kind}.")
         if b"\0" in piece:
             line = lines + piece[: piece.index(b"\0")].count(b"\n") + 1
             raise InvalidInputError(
@@ -104,11 +88,16 @@ def read_text(path: Path, separators: str = SEPARATORS) -> Text:
         cells += newlines + max(count_letter(piece, separator) for separator in separators)
         check_room(seen + NUMBER_BYTES * cells, path, at_least=True)
         content.append(piece)
+    text = b"".join(content)
     try:
-        decoder.decode(b"", final=True)
+        text.isascii() or text.decode()
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, seen - len(error.object), lines, error) from None
-    return Text(path, b"".join(content), digest.hexdigest())
+        at, line = error.start, text.count(b"\n", 0, error.start) + 1
+        raise InvalidInputError(
+            f"{path.name} is not UTF-8 text: byte {at} (line {line}) is 0x{text[at]:02x}; save it"
+            " as UTF-8."
+        ) from None
+    return text
 
 
 def count_letter(piece: bytes, letter: str) -> int:
@@ -116,40 +105,43 @@ def count_letter(piece: bytes, letter: str) -> int:
     return int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord(letter)))
 
 
-def _pieces(path: Path, digest: Any) -> Iterator[bytes]:
+def _pieces(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked, a piece at a time."""
     try:
-        with open(path, "rb") as file:
-            raw = Hashed(file, digest)
-            stream = gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw  # type: ignore[call-overload]
-            while piece := stream.read(PIECE):
+        with open_bytes(path) as file:
+            while piece := file.read(PIECE):
                 yield piece
     except GZIP_RAISES as error:
         raise unreadable(path, error) from error
 
 
-def _not_utf8(path: Path, at: int, line: int, error: UnicodeDecodeError) -> InvalidInputError:
-    byte = error.object[error.start]
-    return InvalidInputError(
-        f"{path.name} is not UTF-8 text: byte {at} (line {line + 1}) is 0x{byte:02x}; save it as"
-        " UTF-8."
-    )
+def read_rows(path: Path) -> Iterator[Line]:
+    """`rows_of` a file."""
+    return rows_of(read_text(path), path)
 
 
-def read_rows(text: Text, kind: str) -> Iterator[Line]:
+def rows_of(content: bytes, path: Path) -> Iterator[Line]:
     """Cells of each line that is not empty, with the number of the line that it ends on.
 
-    ``kind`` is ".csv" (the separator is the one that occurs most often in the first line outside
-    quotes), ".tsv" or ".txt" (a cell in each line).
+    The separator of ``.csv`` is found in the first line, which may only say it, as Excel writes; a
+    ``.txt`` file has a cell in each line.
     """
-    lines = _lines(text)
+    kind = suffix(path)
     if kind == ".txt":
-        yield from (
-            (number, [line.rstrip("\r\n")]) for number, line in enumerate(lines, 1) if line.strip()
-        )
+        lines = enumerate(_lines(content), 1)
+        yield from ((number, [line.rstrip("\r\n")]) for number, line in lines if line.strip())
         return
-    separator = "\t" if kind == ".tsv" else _separator(text)
-    yield from _cells(csv.reader(lines, delimiter=separator, strict=True), text.path)
+    first = next((line for line in _lines(content) if line.strip()), "")
+    said = SAID.fullmatch(first) if kind == ".csv" else None
+    separator = "\t" if kind == ".tsv" else said[1] if said else _separator(first)
+    reader = csv.reader(_lines(content), delimiter=separator, strict=True)
+    rows = ((reader.line_num, cells) for cells in reader if cells)
+    try:
+        yield from islice(rows, 1 if said else 0, None)
+    except csv.Error as error:
+        raise InvalidInputError(
+            f"line {reader.line_num} of {path.name} cannot be read: {error}; is a quote left open?"
+        ) from None
 
 
 def read_lines(path: Path) -> list[str]:
@@ -157,26 +149,26 @@ def read_lines(path: Path) -> list[str]:
     return _lines(read_text(path)).read().splitlines()
 
 
-def _lines(text: Text) -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(text.content), encoding="utf-8-sig", newline="")
+def check_width(line: Line, width: int, path: Path) -> None:
+    """Refuse a line of another number of cells."""
+    number, cells = line
+    if len(cells) != width:
+        raise InvalidInputError(
+            f"line {number} of {path.name} has {len(cells)} cells where the lines before have"
+            f" {width}; is a separator missing, or one inside a text that is not in quotes?"
+        )
 
 
-def _separator(text: Text) -> str:
-    line = next((line for line in _lines(text) if line.strip()), "")
+def _lines(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+
+
+def _separator(line: str) -> str:
+    """The separator that occurs most often outside quotes; the commas of decimal numbers between
+    other separators do not count."""
     outside = "".join(line.split('"')[::2])
+    other = max(SEPARATORS[1:], key=outside.count)
+    cells = outside.split(other)
+    if len(cells) > 1 and all("," not in cell or DECIMAL.fullmatch(cell) for cell in cells):
+        return other
     return max(SEPARATORS, key=outside.count)
-
-
-def _cells(reader: Any, path: Path) -> Iterator[Line]:
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise InvalidInputError(
-                f"line {reader.line_num} of {path.name} cannot be read: {error}; is a quote left"
-                " open?"
-            ) from None
-        if cells:
-            yield reader.line_num, cells

@@ -16,7 +16,7 @@ from typing import Any
 
 from conecollapse._errors import InvalidInputError, optional
 from conecollapse._files import whole_file
-from conecollapse.report import clustering, novelty, unmixing
+from conecollapse.report import clustering, novelty, programs, unmixing
 from conecollapse.report.parts import Chart, Page, Table
 from conecollapse.report.pictures import gradient
 
@@ -28,6 +28,7 @@ CONTENTS: dict[str, Callable[[Any], Page]] = {
     "cluster": clustering.contents,
     "unmix": unmixing.contents,
     "novelty": novelty.contents,
+    "programs": programs.contents,
 }
 
 

@@ -1,8 +1,9 @@
 """From a table to a folder of results that anyone can check.
 
-`prepare` weights and scales a table; `cluster`, `rays`, `unmix` and `judge` compute a `Run`; `save`
-writes a complete folder or none; `verify` checks a folder against the data. Each is imported when
-it is first asked for, so that a mistake in a file is told before the estimators are imported.
+`prepare` weights and scales a table; `cluster`, `programs`, `rays`, `unmix` and `judge` compute a
+`Run`; `save` writes a complete folder or none; `verify` checks a folder against the data. Each is
+imported when it is first asked for, so that a mistake in a file is told before the estimators are
+imported.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from conecollapse.runs.clustering import ClusterRun, cluster
     from conecollapse.runs.extreme_rays import RaysRun, rays
     from conecollapse.runs.folder import check_folder
+    from conecollapse.runs.gene_programs import ProgramsRun, programs
     from conecollapse.runs.novelty import NoveltyRun, judge
+    from conecollapse.runs.predicting import Prediction, predict
     from conecollapse.runs.preparing import NORMALIZATIONS, prepare
     from conecollapse.runs.run import Interrupted, Run, save
     from conecollapse.runs.unmixing import UnmixRun, unmix
@@ -26,7 +29,9 @@ _HOMES = {
     "conecollapse.runs.extreme_rays": ("RaysRun", "rays"),
     "conecollapse.runs.folder": ("check_folder",),
     "conecollapse.runs.novelty": ("NoveltyRun", "judge"),
+    "conecollapse.runs.predicting": ("Prediction", "predict"),
     "conecollapse.runs.preparing": ("NORMALIZATIONS", "prepare"),
+    "conecollapse.runs.gene_programs": ("ProgramsRun", "programs"),
     "conecollapse.runs.run": ("Interrupted", "Run", "save"),
     "conecollapse.runs.unmixing": ("UnmixRun", "unmix"),
     "conecollapse.runs.verifying": ("Verification", "verify"),
@@ -37,6 +42,8 @@ __all__ = [
     "ClusterRun",
     "Interrupted",
     "NoveltyRun",
+    "Prediction",
+    "ProgramsRun",
     "RaysRun",
     "Run",
     "UnmixRun",
@@ -44,7 +51,9 @@ __all__ = [
     "check_folder",
     "cluster",
     "judge",
+    "predict",
     "prepare",
+    "programs",
     "rays",
     "save",
     "unmix",

@@ -29,21 +29,19 @@ from conecollapse.clusters import (
     top_features,
 )
 from conecollapse.io import TableFile
-from conecollapse.runs.extreme_rays import (
-    check_cone,
-    cone_arrays,
-    cone_facts,
-    cone_of_features,
-    sizes,
-    stored_cone,
-    write_rays,
-)
 from conecollapse.runs.folder import CERTIFICATE, DOUBTED, FACTORS, FACTS, LABELS
 from conecollapse.runs.guide import UNLABELED, Guide
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
-from conecollapse.runs.run import Interrupted, Run, rank_candidates, timed
+from conecollapse.runs.run import (
+    Checked,
+    Interrupted,
+    Run,
+    Stored,
+    rank_candidates,
+    sizes,
+    timed,
+)
 from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Checked, Stored, check_arrays
 
 if TYPE_CHECKING:
     from conecollapse.estimators import RankSelection
@@ -105,18 +103,14 @@ class ClusterRun(Run):
         "parameters": {"n_components": (int, "auto"), "method": str, "rays": bool},
         "results": {"image_shape": (None, [int]), "converged": bool, "status": str},
     }
-    table: TableFile
     A: AnyArray
     labels: IntArray
     shares: FloatArray
     target: AnyArray | None = None
     guide: Guide | None = None
     image_shape: tuple[int, int] | None = None
-    cone: Cone | None = None
     choice: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
     model: Any = None
 
     @property
@@ -161,18 +155,26 @@ class ClusterRun(Run):
             found |= {} if self.guide is None else {"n_scored": len(labels)}
             found["purity"] = purity_score(target, labels)
             found["accuracy"] = clustering_accuracy(target, labels)
-        return found | ({} if self.cone is None else cone_facts(self.cone))
+        if self.cone is None:
+            return found
+        from conecollapse.runs.extreme_rays import cone_facts
+
+        return found | cone_facts(self.cone)
 
     def arrays(self) -> dict[str, Any]:
         """The factors, the shares and the known labels; the rays where there is a cone."""
-        return {
+        found = {
             "A": self.A,
             "components": summed_by_cluster(self.A, self.table.X),
             "shares": self.shares,
             **({} if self.target is None else {"target": self.target}),
             **({} if self.guide is None else self.guide.arrays()),
-            **({} if self.cone is None else cone_arrays(self.table, self.cone)),
         }
+        if self.cone is None:
+            return found
+        from conecollapse.runs.extreme_rays import cone_arrays
+
+        return found | cone_arrays(self.table, self.cone)
 
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
         """Write labels.csv, doubted.csv where labels guided, and rays.csv where there is a cone."""
@@ -191,55 +193,42 @@ class ClusterRun(Run):
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
         write_csv(folder / LABELS, list(columns), rows)
         if self.cone is not None:
+            from conecollapse.runs.extreme_rays import write_rays
+
             write_rays(folder, self.table, self.cone, arrays["masses"])
 
     @classmethod
     def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:
         """Labels follow from the factor, shares are those of the nearest mixtures, and the cone,
         if one is claimed, is that of the features."""
-        facts, arrays = stored.facts, stored.arrays
-        asked, said = facts["parameters"], facts["results"]
-        r = arrays["A"].shape[-1] if "A" in arrays and arrays["A"].ndim else 0
-        check_arrays(stored, dict.fromkeys(("A", "shares"), ("f", (read.n_samples, r))))
-        A = arrays["A"]
-        if not A.size or (A < 0).any():
-            raise RunFolderError(
-                f"A in {FACTORS} holds no numbers, or negative ones; it is damaged."
-            )
-        if asked["method"] not in METHODS and not asked["method"].startswith(OWN):
-            raise RunFolderError(
-                f"{FACTS} names the method {quoted(asked['method'])}, which is not known."
-            )
-        if asked["n_components"] not in (r, "auto"):
-            raise CertificateError(
-                f"{FACTS} names {asked['n_components']} clusters, but A in {FACTORS} has {r}."
-            )
-        cone = stored_cone(stored) if asked["rays"] else None
-        if cone is None and stored.cone is not None:
-            raise CertificateError(
-                f"{CERTIFICATE} is there, but {FACTS} says that no cone was asked for."
-            )
+        r = stored.width("A")
+        stored.check_arrays(dict.fromkeys(("A", "shares"), ("f", (read.n_samples, r))))
+        A = stored.arrays["A"]
+        _check_claims(stored, A, r)
+        shape = stored.facts["results"]["image_shape"]
         run = cls(
             read,
             A,
             labels_of(A),
-            arrays["shares"],
-            target=arrays.get("target"),
+            stored.arrays["shares"],
+            target=stored.arrays.get("target"),
             guide=Guide.stored(stored, read.n_samples),
-            image_shape=_stored_shape(said["image_shape"], read.n_features),
-            cone=cone,
-            choice={name: said.get(name) for name in ("rank_reason", "rank_curve")},
-            status={name: said[name] for name in ("converged", "status")},
-            parameters=asked,
-            timings=facts["timings"],
+            image_shape=_stored_shape(shape, read.n_features),
+            cone=stored.cone,
+            **stored.search,
+            **stored.asked,
         )
-        verdict = None if cone is None else check_cone(cone, read, tol)
+        verdict, claim = None, "no cone is claimed."
+        if run.cone is not None:
+            from conecollapse.runs.extreme_rays import check_cone
+
+            verdict = check_cone(run.cone, read, tol)
+            claim = verdict.sentence("features")
         _prove_shares(run)
         if run.guide is not None:
             run.guide.check(run.labels, r, read.samples)
-        claim = "no cone is claimed" if verdict is None else verdict.sentence("features")
         sentence = f"the labels of {read.n_samples} samples follow from the factors; {claim}"
-        return Checked(run, f"{sentence.removesuffix('.')}.", verdict, OF_THE_SEARCH)
+        return Checked(run, sentence, verdict, OF_THE_SEARCH)
 
     def __repr__(self) -> str:
         rays = "" if self.cone is None else f", {self.cone.n_rays} rays"
@@ -350,15 +339,19 @@ def cluster(
             guide=known,
             image_shape=shape,
             cone=cone,
-            choice=_choice(rank),
+            choice=facts_of_choice(rank),
             status={"converged": bool(model.converged_), "status": str(model.status_)},
             parameters=asked | {"rays": cone is not None},
             timings=timings,
             model=model,
         )
 
+    if not rays:
+        return run(None)
+    from conecollapse.runs.extreme_rays import cone_of_features
+
     try:
-        return run(cone_of_features(table, "exact", timings, progress) if rays else None)
+        return run(cone_of_features(table, "exact", timings, progress))
     except KeyboardInterrupt:
         raise Interrupted(
             "interrupted while the cone was computed; the clusters were finished.", run(None)
@@ -375,7 +368,7 @@ def chosen_rank(X: Any, random_state: Any) -> RankSelection:
     return estimators.select_rank(X, rank_candidates(X.shape[0]), random_state=random_state)
 
 
-def check_clusters(r: Any, table: TableFile) -> None:
+def check_clusters(r: Any, table: TableFile, what: str = "clusters") -> None:
     """Refuse a number of clusters that the table cannot have, before anything is imported that
     takes long."""
     if isinstance(r, str) and r == "auto":
@@ -388,7 +381,7 @@ def check_clusters(r: Any, table: TableFile) -> None:
     if r > table.n_samples:
         other = "columns" if table.features_in == "rows" else "rows"
         raise InvalidInputError(
-            f"{r} clusters were asked for, but there are only {table.n_samples} samples; ask for at"
+            f"{r} {what} were asked for, but there are only {table.n_samples} samples; ask for at"
             " most that many "
             f"(or, if the {table.n_features} features are in fact the samples, read the table with"
             f" {argument('features_in', other)})."
@@ -454,6 +447,24 @@ def shares_of_clusters(means: AnyArray, X: Points) -> FloatArray:
     return np.asarray(parts / np.where(total > 0, total, 1.0))
 
 
+def _check_claims(stored: Stored, A: AnyArray, r: int) -> None:
+    """Refuse a factor that no run has, and parameters that do not fit what the folder holds."""
+    asked = stored.facts["parameters"]
+    if not A.size or (A < 0).any():
+        raise RunFolderError(f"A in {FACTORS} holds no numbers, or negative ones; it is damaged.")
+    if asked["method"] not in METHODS and not asked["method"].startswith(OWN):
+        raise RunFolderError(
+            f"{FACTS} names the method {quoted(asked['method'])}, which is not known."
+        )
+    stored.check_rank("n_components", "clusters", r)
+    if asked["rays"]:
+        stored.needed_cone()
+    elif stored.cone is not None:
+        raise CertificateError(
+            f"{CERTIFICATE} is there, but {FACTS} says that no cone was asked for."
+        )
+
+
 def _prove_shares(run: ClusterRun) -> None:
     """Every sample has the shares of the nearest mixture of the mean samples."""
     from conecollapse.certificates import allowance, departures, weights_of_shares
@@ -480,7 +491,7 @@ def _stored_shape(shape: Any, n_features: int) -> tuple[int, int] | None:
     return shape  # type: ignore[no-any-return]
 
 
-def _choice(found: RankSelection | None) -> dict[str, Any]:
+def facts_of_choice(found: RankSelection | None) -> dict[str, Any]:
     """Why this number of clusters; the score of each number that was tried, its standard error, and
     those that cannot be told from the best."""
     curve = found and {

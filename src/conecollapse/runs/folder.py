@@ -18,7 +18,8 @@ from pathlib import Path
 from conecollapse._errors import RunFolderError, argument
 from conecollapse._files import can_exchange, exchange, temporary_beside
 
-FORMAT = "conecollapse-run-4"
+FORMAT = "conecollapse-run-5"
+MODEL = "model.npz"  # what `predict` needs
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = (
     "labels.csv",
     "rays.csv",
@@ -29,15 +30,16 @@ LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = (
 )
 ENDMEMBERS, SPREAD = "endmembers.csv", "spread.csv"
 ABUNDANCES, NOVELTY = "abundances.csv", "novelty.csv"
+PROGRAMS, USAGES, MARKERS = "programs.csv", "usages.csv", "markers.csv"
 DOUBTED = "doubted.csv"  # labels that guided, and that the data speak against
 # the maps as NumPy has them, and as the data was: an ENVI image, or of MATLAB
 MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT = "maps.npy", "maps.hdr", "maps.img", "maps.mat"
 # arrays of factors.npz once more, in files for people and other programs
 COPIES = frozenset(
-    {LABELS, DOUBTED, RAYS, ENDMEMBERS, SPREAD, ABUNDANCES, NOVELTY}
+    {LABELS, DOUBTED, RAYS, ENDMEMBERS, SPREAD, ABUNDANCES, NOVELTY, PROGRAMS, USAGES, MARKERS}
     | {MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT}
 )
-RUN_FILES = COPIES | {FACTORS, CERTIFICATE, FACTS, REPORT}
+RUN_FILES = COPIES | {FACTORS, CERTIFICATE, FACTS, REPORT, MODEL}
 
 
 def check_folder(folder: str | os.PathLike[str], *, force: bool = False) -> Path:

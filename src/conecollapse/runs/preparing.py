@@ -3,36 +3,49 @@ bits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import row_norms
-from conecollapse._types import AnyArray, BoolArray, IntArray, Points
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.io import TableFile
-from conecollapse.io.h5ad import HIGHLY_VARIABLE
+from conecollapse.io.matrix import HIGHLY_VARIABLE
 
 
 def _unit_samples(X: Points) -> Points:
     return _rows_divided(X, row_norms(X))
 
 
-def _sum_samples(X: Points) -> Points:
+def _totals(X: Points) -> FloatArray:
+    return np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+
+
+def _median_total(X: Points) -> FloatArray:
+    filled = _totals(X)[_totals(X) > 0]
+    return np.array(np.median(filled) if len(filled) else 1.0)
+
+
+def _sum_samples(X: Points, total: AnyArray | None = None) -> Points:
     """All samples get the median of the totals as their total, which keeps the scale of the
     data."""
-    totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
-    filled = totals[totals > 0]
-    return _rows_divided(X, totals / (np.median(filled) if len(filled) else 1.0))
+    return _rows_divided(X, _totals(X) / (_median_total(X) if total is None else total))
 
 
-def _max_features(X: Points) -> Points:
+def _peaks(X: Points) -> AnyArray:
+    peaks = X.max(axis=0)
+    peaks = peaks.toarray().ravel() if sp.issparse(peaks) else np.asarray(peaks)
+    return np.where(peaks > 0, peaks, 1).astype(X.dtype)
+
+
+def _max_features(X: Points, peaks: AnyArray | None = None) -> Points:
+    peaks = _peaks(X) if peaks is None else peaks
     if not sp.issparse(X):
-        peaks = X.max(axis=0)
-        return X / np.where(peaks > 0, peaks, 1).astype(X.dtype)
-    peaks = X.max(axis=0).toarray().ravel()
+        return X / peaks
     return sp.csr_array((X.data / peaks[X.indices], X.indices, X.indptr), shape=X.shape)
 
 
@@ -40,14 +53,20 @@ def _log(X: Points) -> Points:
     return X.log1p() if sp.issparse(X) else np.log1p(X)
 
 
-NORMALIZATIONS: dict[str, Callable[[Points], Points]] = {
+NORMALIZATIONS: dict[str, Callable[..., Points]] = {
     "unit-samples": _unit_samples,  # every sample has length 1
     # every sample has the same total: sequencing depth, length of a document
     "sum-samples": _sum_samples,
     "max": _max_features,  # the largest value of every feature is 1
     "log": _log,  # log(1 + x)
     # counts of cells: the same depth for each, then the logarithm
-    "cells": lambda X: _log(_sum_samples(X)),
+    "cells": lambda X, total=None: _log(_sum_samples(X, total)),
+}
+# what new samples need of those that were prepared: the second argument of the normalization
+CONSTANTS: dict[str, Callable[[Points], AnyArray]] = {
+    "sum-samples": _median_total,
+    "max": _peaks,
+    "cells": _median_total,
 }
 
 
@@ -92,7 +111,7 @@ def prepare(
     array([[0.6, 0.8],
            [0. , 1. ]])
     """
-    steps = [normalize] if isinstance(normalize, str) else list(normalize or [])
+    steps = _steps(normalize)
     for step in steps:
         if step not in NORMALIZATIONS:
             raise InvalidInputError(
@@ -103,20 +122,42 @@ def prepare(
     columns = chosen_features(table.marked, features is not None)
     if not steps and not tfidf and columns is None:
         return table
-    X = table.X
+    X, constants = table.X, {}
     if tfidf:
-        from conecollapse.datasets import tfidf as weighted
+        from conecollapse.datasets.texts import weigh_words, word_weights
 
-        X = weighted(X)
-    for step in steps:
-        X = NORMALIZATIONS[step](X)
+        constants["tfidf"] = word_weights(X)
+        X = weigh_words(X, constants["tfidf"])
+    for place, step in enumerate(steps):
+        known = [CONSTANTS[step](X)] if step in CONSTANTS else []
+        constants |= {f"{place}": one for one in known}
+        X = NORMALIZATIONS[step](X, *known)
     said = steps[0] if len(steps) == 1 else steps or None
     done = {"normalize": said, "tfidf": tfidf}
     if columns is None:
-        return replace(table, X=X, preparation=done, raw=table)
+        return replace(table, X=X, preparation=done, raw=table, constants=constants)
     names = table.features[columns]
     raw = replace(table, X=table.X[:, columns], feature_names=names, marked=None)
-    return replace(raw, X=X[:, columns], preparation=done | {"features": features}, raw=raw)
+    done |= {"features": features}
+    return replace(raw, X=X[:, columns], preparation=done, raw=raw, constants=constants)
+
+
+def _steps(normalize: str | Sequence[str] | None) -> list[str]:
+    return [normalize] if isinstance(normalize, str) else list(normalize or [])
+
+
+def prepare_new(
+    X: Points, constants: Mapping[str, AnyArray], *, normalize: Any = None, tfidf: bool = False
+) -> Points:
+    """New samples as `prepare` made those of the table that the ``constants`` are of."""
+    if tfidf:
+        from conecollapse.datasets.texts import weigh_words
+
+        X = weigh_words(X, constants["tfidf"])
+    for place, step in enumerate(_steps(normalize)):
+        known = [constants[f"{place}"]] if f"{place}" in constants else []
+        X = NORMALIZATIONS[step](X, *known)
+    return X
 
 
 def chosen_features(marked: BoolArray | None, wanted: bool | None) -> IntArray | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,12 +42,15 @@ from conecollapse.runs.folder import (
     FACTS,
     FORMAT,
     MAPS_MAT,
+    MODEL,
     REPORT,
 )
 from conecollapse.runs.hashes import feature_hashes
+from conecollapse.runs.model import model_facts
 from conecollapse.runs.run import (
     KINDS,
     Run,
+    Stored,
     all_arrays,
     checksum,
     facts_of,
@@ -63,7 +66,7 @@ PRECISION = 1e-9  # relative
 # what rounding leaves where a difference is zero, as a share of what is subtracted
 CANCELLED = 1e-12
 # the power in which it is a difference: an error is the root of one
-ROUNDED = {"relative_error": 2, "orthogonality": 1, "residuals": 1, "distances": 2}
+ROUNDED = {"relative_error": 2, "orthogonality": 1, "residuals": 1, "distances": 2, "z_scores": 1}
 DATED = 128  # bytes of a .mat file that say when it was written
 SOURCE = "but the data and the other files of the run give"
 # what no data and no other file of a run proves
@@ -80,7 +83,7 @@ UNCHECKED = {
     ),
 }
 # these are facts of a file; data in memory has none of them
-OF_FILES = ("data.header", "data.names", "data.layer", "data.text_column")
+OF_FILES = ("data.header", "data.names", "data.layer", "data.text_column", "data.words")
 FORM = {
     "kind": tuple(KINDS),
     "data": {
@@ -94,27 +97,6 @@ FORM = {
     "results": {},
     "timings": {},
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """A folder of results as it was read; nothing of it is checked but its form."""
-
-    path: Path
-    facts: dict[str, Any]
-    arrays: dict[str, AnyArray]
-    cone: Cone | None
-
-
-@dataclass(frozen=True, eq=False)
-class Checked:
-    """A run that was put together again from its folder and the data."""
-
-    run: Run
-    sentence: str  # what is proven
-    verdict: Verdict | None = None  # on the cone
-    # places of run.json that were taken as they stand, by what they are about
-    unchecked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -189,7 +171,7 @@ def verify(
     _agree_copies(stored, found.run)
     unchecked = UNCHECKED | dict(found.unchecked)
     places = chain(*unchecked.values(), () if isinstance(source, (str, Path)) else OF_FILES)
-    agree(FACTS, said, facts_of(found.run, path), {*places, "report", "checksum"})
+    agree(FACTS, said, facts_of(found.run, path), {*places, "report", "model", "checksum"})
     _check_checksums(stored)
     return Verification(
         folder=str(folder),
@@ -299,7 +281,7 @@ def _check_values(stored: Stored, table: TableFile) -> None:
             f" was made from {n} and {m}; it is other data."
         )
     needed = {"sample_names": ("U", (n,)), "feature_names": ("U", (m,)), "data_hashes": ("u", (m,))}
-    check_arrays(stored, needed)
+    stored.check_arrays(needed)
     for names, key, what in (
         (table.features, "feature_names", "feature"),
         (table.samples, "sample_names", "sample"),
@@ -322,19 +304,6 @@ def check_hashes(table: TableFile, hashes: AnyArray) -> None:
             f"the feature {name}{more} does not have the values that the run was made from; the"
             " data changed."
         )
-
-
-def check_arrays(stored: Stored, needed: Mapping[str, Any]) -> None:
-    """Refuse factors.npz unless it has these arrays, each of the kind and the shape given, and
-    finite."""
-    arrays = stored.arrays
-    for name, (kind, shape) in needed.items():
-        is_there = name in arrays and (arrays[name].shape, arrays[name].dtype.kind) == (shape, kind)
-        if not is_there or (kind == "f" and not np.isfinite(arrays[name]).all()):
-            raise RunFolderError(
-                f"{FACTORS} in {str(stored.path)!r} has no {name!r} of shape {shape} and finite"
-                " values; it is damaged or of another run."
-            )
 
 
 def verify_cone(cone: Cone, points: Points, names: Any, what: str, tol: float | None) -> Verdict:
@@ -421,6 +390,10 @@ def _check_checksums(stored: Stored) -> None:
     if report_checksum(stored.path) != stored.facts.get("report", ""):
         raise CertificateError(
             f"{REPORT} is missing, or is not the page that was written with this run."
+        )
+    if model_facts(stored.path) != stored.facts.get("model"):
+        raise CertificateError(
+            f"{MODEL} is missing, or is not the file that was written with this run."
         )
     if stored.facts.get("checksum") != checksum(stored.facts):
         raise CertificateError(

@@ -16,11 +16,9 @@ import scipy.sparse as sp
 from conecollapse.io.source import TableSource
 from conecollapse.tables.blocks import BlockedTable, FileTable
 from conecollapse.tables.csr import CsrTable
-from conecollapse.tables.dense import DenseTable
-from conecollapse.tables.diffused import DiffusedTable
-from conecollapse.tables.in_memory import InMemoryTable
+from conecollapse.tables.diffused import DiffusedTable, ProductTable
+from conecollapse.tables.in_memory import DenseTable, InMemoryTable
 from conecollapse.tables.masked import MaskedTable
-from conecollapse.tables.product import ProductTable
 from conecollapse.tables.protocol import Equations, Table
 
 __all__ = [

@@ -20,23 +20,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, columns_as_points
+from conecollapse._linalg import as_dense, columns_as_points, row_lengths, scaled_columns
 from conecollapse._threads import current_threads
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.io.limits import free_memory
 from conecollapse.io.source import TableSource
-from conecollapse.tables.columns import Columns, gram_by_products
 from conecollapse.tables.csr import CsrTable
-from conecollapse.tables.dense import DenseTable
-from conecollapse.tables.in_memory import InMemoryTable
+from conecollapse.tables.in_memory import DenseTable, InMemoryTable
 from conecollapse.tables.protocol import Table
-from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
+from conecollapse.tables.survey import Survey, survey_block
 
 Work = Callable[..., Any]  # work(block, piece, shared)
 
@@ -164,15 +163,11 @@ class BlockedTable(Table):
             " Cone.from_blocks(X.samples())."
         )
 
+    @property
     @abstractmethod
-    def _survey(self) -> Survey:
-        """Look at every entry once."""
-
-    @cached_property
     def survey(self) -> Survey:
         """What one look at every entry says; raises `InvalidInputError` naming block and place of
         an entry that cannot be used."""
-        return self._survey()
 
     @property
     def n_blocks(self) -> int:
@@ -192,21 +187,32 @@ class BlockedTable(Table):
         return self.survey.peak / self.unit
 
     @property
+    def n_entries(self) -> int:
+        return self.survey.n_entries
+
+    @property
+    def n_stored(self) -> int:
+        """How many entries take memory."""
+        count = self.survey.n_entries
+        return count if self.is_sparse else self.shape[0] * self.shape[1]
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.dtype == np.float32 and self.survey.is_rounded
+
+    @property
     def filled(self) -> BoolArray:
         return self.survey.filled
 
     def divided(self, unit: float) -> BlockedTable:
         """The table over ``unit``, in float64; a block is converted when it is visited, and nothing
         is copied here."""
-        other = self._copy()
+        other = copy(self)
         for measured in ("row_lengths", "mean_entry"):
             other.__dict__.pop(measured, None)
         other.unit = self.unit * unit
         other.dtype = np.dtype(np.float64)
         return other
-
-    @abstractmethod
-    def _copy(self) -> BlockedTable: ...
 
     def checked(self) -> BlockedTable:
         """In the blocks from which its cone can be had; looking at the survey checks every
@@ -223,7 +229,7 @@ class BlockedTable(Table):
     def split(self, along: AnyArray) -> list[AnyArray]:
         """``along``, which has a row for each sample or feature of the blocked axis, in pieces for
         the blocks."""
-        return [along[a:b] for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
+        return [along[a:b] for a, b in pairwise(self.bounds)]
 
     def times(self, B: AnyArray) -> AnyArray:
         B = np.ascontiguousarray(B, self.dtype)
@@ -268,11 +274,7 @@ class BlockedTable(Table):
     ) -> list[Any]:
         if self.axis == 0:
             raise InvalidInputError("this needs whole columns, and X is read in blocks of samples.")
-        place = np.searchsorted(indices, self.bounds)
-        pieces = [
-            (work, indices[a:b] - start)
-            for a, b, start in zip(place[:-1], place[1:], self.bounds[:-1], strict=True)
-        ]
+        pieces = [(work, columns) for columns in by_block(self.bounds, indices)]
         return self.visit(work_on_columns, pieces, shared, stage="columns")
 
     def in_parts(self) -> Iterator[Table]:
@@ -341,21 +343,17 @@ class FileTable(BlockedTable):
         other.unit, other.dtype = self.unit, self.dtype
         return other
 
-    def _survey(self) -> Survey:
+    @cached_property
+    def survey(self) -> Survey:
         if self.source.survey is None:
-            parts = [self._surveyed(k, self._read(k)) for k in range(self.n_blocks)]
-            grid = [[part] for part in parts] if self.axis == 0 else [parts]
-            self.source.survey = Survey.of(grid)
+            lines, parts = ("samples", "features")[self.axis], []
+            for k, (a, b) in enumerate(pairwise(self.bounds.tolist())):
+                at = (a, 0) if self.axis == 0 else (0, a)
+                label = f"block {k} ({lines} {a} to {b - 1})"
+                parts.append(survey_block(self._read(k), at, label))
+            self.source.survey = Survey.of([[p] for p in parts] if self.axis == 0 else [parts])
         survey: Survey = self.source.survey
         return survey
-
-    def _surveyed(self, k: int, block: Points) -> BlockSurvey:
-        a, b = self.bounds[k : k + 2].tolist()
-        label = f"block {k} ({('samples', 'features')[self.axis]} {a} to {b - 1})"
-        return survey_block(block, (a, 0) if self.axis == 0 else (0, a), label)
-
-    def _copy(self) -> FileTable:
-        return copy(self)
 
 
 class FilledRows(BlockedTable):
@@ -366,6 +364,7 @@ class FilledRows(BlockedTable):
             raise InvalidInputError(f"this needs single samples of X, which is {table.kind}.")
         self.table = table
         self.indices = indices
+        self.rows_of_blocks = by_block(table.bounds, indices)
         bounds = np.searchsorted(indices, table.bounds)
         super().__init__(
             (len(indices), table.shape[1]), table.dtype, 0, bounds, is_sparse=table.is_sparse
@@ -395,7 +394,8 @@ class FilledRows(BlockedTable):
         return self.table.visit(_on_rows, self._with(pieces), (work, shared), stage=stage)
 
     def blocks(self) -> Iterator[Points]:
-        return (block[rows] for block, rows in zip(self.table.blocks(), self._chosen, strict=True))
+        pairs = zip(self.table.blocks(), self.rows_of_blocks, strict=True)
+        return (block[rows] for block, rows in pairs)
 
     def along(self, axis: int) -> BlockedTable:
         if axis == 1:
@@ -407,27 +407,64 @@ class FilledRows(BlockedTable):
 
     def _with(self, pieces: Sequence[Any] | None) -> list[tuple[IntArray, Any]]:
         """The rows of each block with its piece."""
-        return list(
-            zip(self._chosen, [None] * self.n_blocks if pieces is None else pieces, strict=True)
-        )
+        others = [None] * self.n_blocks if pieces is None else pieces
+        return list(zip(self.rows_of_blocks, others, strict=True))
+
+    @cached_property
+    def survey(self) -> Survey:
+        whole, unit = self.table.survey, self.table.unit
+        peaks, lengths = whole.peaks / unit, whole.lengths / unit
+        return replace(whole, peaks=peaks, lengths=lengths, filled=whole.filled[self.indices])
+
+
+class Columns(Table):
+    """``X[:, indices] diag(scale)`` of a table in blocks: the weighted rays of stage 2, never
+    formed."""
+
+    kind = "read in blocks"
+
+    def __init__(self, table: BlockedTable, indices: IntArray, scale: FloatArray) -> None:
+        self.table = table
+        self.shape = (table.shape[0], len(indices))
+        self.dtype = table.dtype
+        self.is_sparse = table.is_sparse
+        self.indices = indices
+        self.scale = scale.astype(np.float64)
+
+    @cached_property
+    def row_lengths(self) -> FloatArray:
+        weights = np.zeros(self.table.shape[1])
+        weights[self.indices] = self.scale
+        return np.sqrt(self.table.row_squares(weights))
 
     @property
-    def _chosen(self) -> list[IntArray]:
-        """Which rows of each block."""
-        return [
-            self.indices[a:b] - start
-            for a, b, start in zip(
-                self.bounds[:-1], self.bounds[1:], self.table.bounds[:-1], strict=True
-            )
-        ]
+    def column_lengths(self) -> FloatArray:
+        return self.scale * self.table.column_lengths[self.indices]
 
-    def _survey(self) -> Survey:
-        found = self.table.survey
-        lengths, peaks = found.lengths / self.table.unit, found.peaks / self.table.unit
-        return replace(found, peaks=peaks, lengths=lengths, filled=found.filled[self.indices])
+    @property
+    def peak(self) -> float:
+        return float((self.scale * self.table.survey.peaks[self.indices]).max()) / self.table.unit
 
-    def _copy(self) -> FilledRows:
-        return FilledRows(self.table, self.indices)
+    def times(self, B: AnyArray) -> AnyArray:
+        spread = np.zeros((self.table.shape[1], B.shape[1]), self.dtype)
+        spread[self.indices] = self.scale[:, None] * B
+        return self.table.times(spread)
+
+    def transposed_times(self, C: Any) -> AnyArray:
+        return (self.scale[:, None] * self.table.transposed_times(C)[self.indices]).astype(
+            self.dtype
+        )
+
+    def gram(self, *, cheaply: bool = True) -> AnyArray | None:
+        K = self.table.weighted_gram(self.indices, self.scale)
+        return gram_by_products(self) if K is None and not cheaply else K
+
+    def columns(self, indices: IntArray, scale: FloatArray | None = None) -> Table:
+        return Columns(
+            self.table,
+            self.indices[indices],
+            self.scale[indices] * (1.0 if scale is None else scale),
+        )
 
 
 def as_floats(block: Points, dtype: Any, unit: float) -> Points:
@@ -473,29 +510,29 @@ def transposed_times(block: Points, own: AnyArray | None, shared: AnyArray | Non
 def weighted_squares(block: Points, own: FloatArray | None, shared: FloatArray) -> FloatArray:
     """Squared lengths of the rows, columns weighted before they are squared, so that no square is
     lost."""
-    weights = shared if own is None else own
-    if sp.issparse(block):
-        weighted = sp.csr_array(block @ sp.diags_array(weights))
-        return np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel()
-    pieces = (rows * weights for rows in np.array_split(block, 1 + block.size // 2**20))
-    return np.concatenate([np.einsum("ij,ij->i", rows, rows) for rows in pieces])
+    return np.square(row_lengths(scaled_columns(block, shared if own is None else own)))
 
 
 def outer_gram(block: Points, weights: FloatArray, _: Any) -> FloatArray:
     """``M_j M_j'`` for columns with these weights."""
-    M = (
-        block @ sp.diags_array(weights.astype(block.dtype))
-        if sp.issparse(block)
-        else block * weights.astype(block.dtype)
-    )
-    K = M @ M.T
-    return (K.toarray() if sp.issparse(K) else K).astype(np.float64)
+    M = scaled_columns(block, weights.astype(block.dtype))
+    return np.asarray(as_dense(M @ M.T), np.float64)
 
 
 def inner_gram(block: Points, _: Any, columns: tuple[IntArray, FloatArray]) -> FloatArray:
     """``M_i' M_i`` for these columns, scaled."""
-    indices, scale = columns
-    M = block[:, indices]
-    M = M @ sp.diags_array(scale) if sp.issparse(M) else M * scale
-    K = M.T @ M
-    return np.asarray((K.toarray() if sp.issparse(K) else K).astype(np.float64))
+    M = scaled_columns(block[:, columns[0]], columns[1])
+    return np.asarray(as_dense(M.T @ M), np.float64)
+
+
+def by_block(bounds: IntArray, numbers: IntArray) -> list[IntArray]:
+    """Increasing numbers of lines, as places in the blocks between these bounds."""
+    ends = np.searchsorted(numbers, bounds)
+    return [numbers[a:b] - first for (a, b), first in zip(pairwise(ends), bounds, strict=False)]
+
+
+def gram_by_products(X: Table) -> AnyArray:
+    """``X X'`` or ``X' X`` where blocks lie along the shorter side: through the longer one."""
+    n, m = X.shape
+    eye = np.eye(min(n, m), dtype=X.dtype)
+    return X.times(X.transposed_times(eye)) if n <= m else X.transposed_times(X.times(eye))

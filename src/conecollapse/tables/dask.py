@@ -21,8 +21,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -248,7 +247,8 @@ class DaskTable(BlockedTable):
         calls = [((self.axis, self.flip, piece), list(line)) for line, piece in parts]
         return named("blocks", _joined, calls)
 
-    def _survey(self) -> Survey:
+    @cached_property
+    def survey(self) -> Survey:
         starts = [np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int) for sizes in self.chunks]
         is_whole = self._is_aligned and self.oriented() is self  # the blocks are needed later
         chunks = self.strips if is_whole else self.grid.ravel()
@@ -265,9 +265,6 @@ class DaskTable(BlockedTable):
         self.is_sparse = survey.is_sparse
         return survey
 
-    def _copy(self) -> DaskTable:
-        return copy(self)
-
 
 def _bounds(chunks: Any, axis: int) -> IntArray:
     """The user's chunks along the axis; where there is only one, as many even pieces as there are
@@ -279,12 +276,9 @@ def _bounds(chunks: Any, axis: int) -> IntArray:
 
 
 def _turned(chunk: Any, flip: bool) -> Points:
-    """A chunk in the orientation of the table: a dense array, or a compressed sparse one, CSR
-    unless it is a CSR chunk transposed."""
+    """A chunk in the orientation of the table, dense or a CSR array."""
     block = chunk.T if flip else chunk
-    if not sp.issparse(block):
-        return np.asarray(block)
-    return sp.csc_array(block) if flip and block.format == "csc" else sp.csr_array(block)
+    return sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
 
 
 def _joined(axis: int, flip: bool, piece: slice, *chunks: Any) -> Points:

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import RowBlocks, as_dense
+from conecollapse._linalg import RowBlocks, as_dense, row_lengths, scaled_columns
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
-from conecollapse.tables.protocol import Table
+from conecollapse.tables.in_memory import DenseQuotients
+from conecollapse.tables.protocol import Quotients, Table
 
 # random vectors from which the lengths of rows and columns are estimated, to about 6 %
 N_PROBES = 256
 PROBE_ENTRIES = 2**24  # of the vectors that are multiplied at once: 64 MiB in float32
+PRODUCT_ROWS = 1024  # of a product of a sparse array and a table that are formed at a time
 
 
 class DiffusedTable(Table):
@@ -157,19 +159,10 @@ class DiffusedTable(Table):
         return Y if self.base is None else np.asarray(self.base.T @ Y)
 
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> DiffusedTable:
-        scale = np.ones(len(indices)) if scale is None else scale
         base = sp.eye_array(self.shape[0], format="csr") if self.base is None else self.base
-        picked = (
-            base[:, indices] @ sp.diags_array(scale)
-            if sp.issparse(base)
-            else base[:, indices] * scale
-        )
+        picked = base[:, indices] if scale is None else scaled_columns(base[:, indices], scale)
+        base = (sp.csr_array(picked) if sp.issparse(picked) else picked).astype(self.dtype)
         weights = None if self.row_scale is None else self.row_scale[:, 0]
-        base = (
-            sp.csr_array(picked).astype(self.dtype)
-            if sp.issparse(picked)
-            else picked.astype(self.dtype)
-        )
         return DiffusedTable(
             self.N,
             self.damping,
@@ -179,6 +172,44 @@ class DiffusedTable(Table):
             n_probes=self.n_probes,
             dtype=self.dtype,
         )
+
+
+class ProductTable(Table):
+    """``E X`` for a CSR array E (rows, n_samples) and a table X; it is not formed, but for a loss
+    that needs its entries."""
+
+    kind = "a product, which is applied and not formed"
+
+    def __init__(self, E: Sparse, table: Table) -> None:
+        self.E = E
+        self.table = table
+        self.shape = (E.shape[0], table.shape[1])
+        self.dtype = table.dtype
+
+    def times(self, B: AnyArray) -> AnyArray:
+        return np.asarray(self.E @ self.table.times(B))
+
+    def transposed_times(self, C: Any) -> AnyArray:
+        return self.table.transposed_times(self.E.T @ as_dense(C))
+
+    @cached_property
+    def row_lengths(self) -> FloatArray:
+        return np.concatenate([row_lengths(rows) for rows in self._blocks()])
+
+    @cached_property
+    def column_lengths(self) -> FloatArray:
+        return np.sqrt(
+            sum(np.einsum("ij,ij->j", rows, rows, dtype=np.float64) for rows in self._blocks())
+        )
+
+    def quotients(self) -> Quotients:
+        return DenseQuotients(np.concatenate(list(self._blocks())))
+
+    def _blocks(self) -> Any:
+        for a in range(0, self.shape[0], PRODUCT_ROWS):
+            yield np.ascontiguousarray(
+                self.table.transposed_times(self.E[a : a + PRODUCT_ROWS].toarray().T).T
+            )
 
 
 def _chebyshev(damping: float, accuracy: float) -> tuple[list[float], list[float]]:

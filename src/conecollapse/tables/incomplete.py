@@ -14,7 +14,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.tables.csr import CsrTable
-from conecollapse.tables.dense import DenseTable
+from conecollapse.tables.in_memory import DenseTable
 from conecollapse.tables.masked import MaskedTable
 from conecollapse.tables.protocol import Table
 

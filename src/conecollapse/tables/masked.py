@@ -50,10 +50,9 @@ from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.tables.csr import CsrTable, sampled_product
-from conecollapse.tables.dense import DenseTable
 from conecollapse.tables.divergence import Effort
 from conecollapse.tables.guessed import GuessedTable, rank_one_guess
-from conecollapse.tables.in_memory import BLOCK, InMemoryTable, scaled_entries
+from conecollapse.tables.in_memory import BLOCK, DenseTable, InMemoryTable, scaled_entries
 from conecollapse.tables.protocol import Equations, Part, Quotients, Table
 
 GRAMS = 2**21  # entries of normal equations that are formed at once: 16 MiB

@@ -377,9 +377,3 @@ class _Operator(spla.LinearOperator):  # type: ignore[misc]
 
     def _rmatmat(self, C: AnyArray) -> AnyArray:
         return self.table.transposed_times(C)
-
-    def _matvec(self, b: AnyArray) -> AnyArray:
-        return self.table.times(b.reshape(-1, 1)).ravel()
-
-    def _rmatvec(self, b: AnyArray) -> AnyArray:
-        return self.table.transposed_times(b.reshape(-1, 1)).ravel()

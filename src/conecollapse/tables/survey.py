@@ -6,29 +6,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import LARGEST_ENTRY, as_points
+from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
-
-SLICE = 2**20  # entries that are worked on at a time: 8 MiB
+from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
+from conecollapse.tables.in_memory import is_rounded
 
 
 @dataclass(frozen=True)
 class BlockSurvey:
     """Of one block: the largest entry of each column, squared lengths of the columns in units of
-    that, which rows hold anything; how many entries are stored, and whether as a sparse array."""
+    that, which rows hold anything, how many entries are not zero; whether it is a sparse array, and
+    whether it may carry the rounding of float32."""
 
     peaks: FloatArray
     squares: FloatArray
     filled: BoolArray
     n_entries: int
     is_sparse: bool
+    is_rounded: bool
 
 
 def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
@@ -42,8 +42,6 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
     if block.dtype.kind not in "fiu":
         block = block.astype(np.float64)
     width = block.shape[1]
-    if sp.issparse(block) and block.format == "csc":
-        return _survey_columns(block, at, label)
     check_block(block, at, label)
     if sp.issparse(block):
         data, columns = block.data.astype(np.float64), block.indices
@@ -52,57 +50,15 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
         squares = np.bincount(
             columns, weights=np.square(data / _or_one(peaks)[columns]), minlength=width
         ).astype(np.float64)
-        return BlockSurvey(peaks, squares, np.diff(block.indptr) > 0, block.nnz, True)
+        filled, count = np.diff(block.indptr) > 0, block.nnz
+        return BlockSurvey(peaks, squares, filled, count, True, is_rounded(block.data))
     peaks = block.max(axis=0).astype(np.float64)
     squares, units = np.zeros(width), _or_one(peaks)
     for rows in np.array_split(block, max(1, block.size // 2**20)):
         scaled = rows / units
         squares += np.einsum("ij,ij->j", scaled, scaled)
-    return BlockSurvey(peaks, squares, block.any(axis=1), block.size, False)
-
-
-def _survey_columns(block: Any, at: tuple[int, int], label: str) -> BlockSurvey:
-    """`survey_block` of a CSC array, column by column, without a CSR array of it."""
-    data, counts = block.data, np.diff(block.indptr)
-    # also where there are NaN
-    if not (data.size and data.min() >= 0 and data.max() <= LARGEST_ENTRY):
-        check_block(block, at, label)
-    peaks, squares, holders = (
-        np.zeros(block.shape[1]),
-        np.zeros(block.shape[1]),
-        np.zeros(block.shape[0], bool),
-    )
-    for a, b in slices_of(block.indptr):
-        points = rows_of(block.T, a, b)
-        some = counts[a:b] > 0
-        starts = points.indptr[:-1][some]
-        if points.nnz:
-            peaks[a:b][some] = np.maximum.reduceat(points.data, starts)
-            squares[a:b][some] = np.add.reduceat(
-                np.square(points.data / np.repeat(_or_one(peaks[a:b]), counts[a:b])), starts
-            )
-            holders[points.indices] = True
-    return BlockSurvey(peaks, squares, holders, block.nnz, True)
-
-
-def slices_of(ptr: IntArray) -> list[tuple[int, int]]:
-    """Ranges of the rows of a CSR array with about `SLICE` entries each; at least one."""
-    inner = np.searchsorted(ptr, np.arange(SLICE, ptr[-1], SLICE))
-    ends = np.unique(np.concatenate([[0], inner, [len(ptr) - 1]]))
-    return list(pairwise(ends.tolist())) or [(0, 0)]
-
-
-def rows_of(X: Any, a: int, b: int) -> Any:
-    """Rows ``a`` to ``b`` of a CSR array, without a copy."""
-    first, last = X.indptr[a], X.indptr[b]
-    # given to its constructor, parts of much longer arrays would be copied
-    rows = sp.csr_array((b - a, X.shape[1]), dtype=X.dtype)
-    rows.data, rows.indices, rows.indptr = (
-        X.data[first:last],
-        X.indices[first:last],
-        X.indptr[a : b + 1] - first,
-    )
-    return rows
+    filled, count = block.any(axis=1), int(np.count_nonzero(block))
+    return BlockSurvey(peaks, squares, filled, count, False, is_rounded(block))
 
 
 def _or_one(peaks: FloatArray) -> FloatArray:
@@ -150,8 +106,9 @@ class Survey:
     peaks: FloatArray  # (n_features,) largest entries of the columns
     lengths: FloatArray  # (n_features,) of the columns
     filled: BoolArray  # (n_samples,) which samples hold anything
-    n_entries: int  # that are stored
+    n_entries: int  # that are not zero
     is_sparse: bool
+    is_rounded: bool  # whether entries may carry the rounding of float32
 
     @classmethod
     def of(cls, grid: list[list[BlockSurvey]]) -> Survey:
@@ -173,6 +130,7 @@ class Survey:
             np.concatenate(filled),
             sum(block.n_entries for block in blocks),
             any(block.is_sparse for block in blocks),
+            any(block.is_rounded for block in blocks),
         )
 
     @property

@@ -34,7 +34,7 @@ from conecollapse._linalg import is_sparse, unit_columns, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.affinity.graphs import SELF_LOOP, diffused, neighbor_rows
 from conecollapse.affinity.neighbors import are_mostly_zeros, as_compared
-from conecollapse.affinity.sketch import digest, gathered, random_rows
+from conecollapse.affinity.sketch import GATHERED, SAMPLE_ROWS, gathered, random_rows
 from conecollapse.affinity.views import N_NEIGHBORS, Choice, Samples, choose_view
 from conecollapse.factorization.cones.ccnmf import data_cone, ray_weights, weighted_rays
 from conecollapse.factorization.initial_factors import spectral_embedding
@@ -143,12 +143,16 @@ class Placement:
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """How samples are compared and joined, and how far they are diffused."""
+    """How samples are compared and joined, how far they are diffused, and what is held in
+    memory."""
 
     view: str | int = "auto"
     n_neighbors: int = N_NEIGHBORS
     neighbors: str = "auto"
     damping: float = DAMPING
+    formed: int = FORMED_N  # samples up to which the diffusion is formed
+    gathered: int = GATHERED  # entries up to which a table is read into memory
+    sample_rows: int = SAMPLE_ROWS  # samples that stand for a table beyond that
 
 
 def graph_ccnmf(
@@ -165,7 +169,7 @@ def graph_ccnmf(
     """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse
     tables. ``constraints`` need "em"."""
     graph, r, rng = graph or GraphOptions(), starts.r, starts.rng
-    samples, representatives, group = distinct_samples(X, r, rng)
+    samples, representatives, group = distinct_samples(X, r, rng, graph)
     copies = np.bincount(group)
     choice = choose_view(
         samples,
@@ -179,7 +183,7 @@ def graph_ccnmf(
     row_weights = np.asarray(copies**0.25, np.float64)
     of_features = choice.is_sparse and choice.has_entries
     diffuse = _diffused_features if of_features else _diffused_graph
-    rays = diffuse(choice, row_weights, weighting, graph.damping, cone)
+    rays = diffuse(choice, row_weights, weighting, graph, cone)
     embedding = spectral_embedding(rays.table, r, rng) if of_features else choice.places
     clamped = (
         None
@@ -270,7 +274,7 @@ class _Rays:
 
 
 def _diffused_features(
-    choice: Choice, row_weights: FloatArray, weighting: str, damping: float, make_cone: Any
+    choice: Choice, row_weights: FloatArray, weighting: str, graph: GraphOptions, make_cone: Any
 ) -> _Rays:
     """The features of a sparse table, diffused, with rows of unit length."""
     B = CsrTable(sp.csr_array(unit_rows(choice.samples)[0]))
@@ -281,7 +285,7 @@ def _diffused_features(
     base = weighted_rays(cone, d, np.float32).array
     table = DiffusedTable(
         choice.N,
-        damping,
+        graph.damping,
         base,
         row_weights=row_weights,
         unit_rows=True,
@@ -295,16 +299,16 @@ def _diffused_graph(
     choice: Choice,
     row_weights: FloatArray,
     weighting: str,
-    damping: float,
+    graph: GraphOptions,
     make_cone: Any,  # noqa: ARG001
 ) -> _Rays:
     """The columns of the diffusion, as they are or at unit length: B is the identity, and its cone
     the orthant."""
-    N = choice.N
+    N, damping = choice.N, graph.damping
     n = N.shape[0]
     axes = sp.csr_array(sp.eye_array(n))
     cone = Cone(axes, part_of_invertible(axes, CONE_TOL).whole()[1])
-    if n <= FORMED_N:
+    if n <= graph.formed:
         P = diffused(N, damping)
         weights = np.ones(n) if weighting == "mass" else 1 / np.linalg.norm(P, axis=0)
         table: Table = DenseTable(P * weights * row_weights[:, None])
@@ -327,7 +331,7 @@ def _diffused_graph(
 
 
 def distinct_samples(
-    X: Table, n_components: int, rng: np.random.Generator
+    X: Table, n_components: int, rng: np.random.Generator, graph: GraphOptions | None = None
 ) -> tuple[Samples, IntArray, IntArray]:
     """One sample for each set of identical ones, which these are, in order, and the set of each
     sample.
@@ -341,14 +345,13 @@ def distinct_samples(
         mostly_zeros = are_mostly_zeros(X.n_entries, X.shape)
         entries = as_compared(X.rows(representatives), mostly_zeros).array
         return Samples(entries, mostly_zeros), representatives, group
-    blocked = blocked.along(0)
-    found = digest(blocked)
-    mostly_zeros = are_mostly_zeros(found.n_entries, blocked.shape)
-    table = gathered(blocked, found.n_entries if mostly_zeros else int(np.prod(blocked.shape)))
-    if table is not None:
-        return distinct_samples(table, n_components, rng)
-    representatives, group = identical(found.keys, n_components)
-    chosen, rows = random_rows(blocked, rng)
+    blocked, graph = blocked.along(0), graph or GraphOptions()
+    mostly_zeros = are_mostly_zeros(blocked.n_entries, blocked.shape)
+    n_stored = blocked.n_entries if mostly_zeros else int(np.prod(blocked.shape))
+    if n_stored <= graph.gathered:
+        return distinct_samples(gathered(blocked), n_components, rng)
+    representatives, group = identical(blocked.row_keys(), n_components)
+    chosen, rows = random_rows(blocked, rng, graph.sample_rows)
     some = stored(as_table(rows), sparse=mostly_zeros).array
     samples = Samples(some, mostly_zeros, blocked, representatives, group[chosen])
     return samples, representatives, group
