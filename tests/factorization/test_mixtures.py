@@ -18,7 +18,7 @@ from conecollapse.factorization.mixtures.separable import METHODS, select
 from conecollapse.factorization.mixtures.starts import STARTS
 from conecollapse.factorization.nmf.row_sweeps import sweep
 from conecollapse.geometry.epsilon import greedy_rays
-from conecollapse.geometry.selections import archetypes, onto_mixtures, spa
+from conecollapse.geometry.selections import archetypes, spa
 from conecollapse.geometry.separable_bound import recovery_bound
 from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import Equations, as_table
@@ -266,16 +266,6 @@ def test_a_share_of_outliers_is_exactly_that_many():
     assert np.flatnonzero(outlying(X, 3, 1 / len(X))).tolist() == [7]
     assert outlying(X, 3, 0.1).sum() == 15
     assert not outlying(X, 3, 0.0).any()
-
-
-def test_projection_on_mixtures_satisfies_its_optimality_conditions():
-    """The residual has no positive product with a step to any vertex or to the origin."""
-    V = np.random.default_rng(7).normal(0, 1, (50, 4))
-    P = onto_mixtures(V)
-    assert P.min() >= 0
-    assert P.sum(axis=1).max() <= 1 + 1e-12
-    for vertex in (*np.eye(4), np.zeros(4)):
-        assert (((V - P) * (vertex - P)).sum(axis=1) <= 1e-12).all()
 
 
 def near_separable(rng, noise):

@@ -157,6 +157,7 @@ def judged(folder):
     return judge(folder / "trusted.npy", folder / "new.npy", n_features=2)
 
 
+ROUNDING = 1e-12  # of coefficients whose largest is about 1
 RUNS = [
     genes,
     guided,
@@ -309,7 +310,12 @@ def forgeries(path, seal):
                 continue
             rest = {key: value for key, value in arrays.items() if key != name}
             yield f"{path.name}: {name} missing", lambda rest=rest: np.savez(path, **rest)
+            # a coefficient that is rounding is as true at another ray
+            weights = arrays.get(name.replace(".indices", ".data"), ()) if "." in name else ()
+            rounding = {f"entry ({i},)" for i in np.flatnonzero(np.abs(weights) < ROUNDING)}
             for place, false in forged_array(array):
+                if name.endswith(".indices") and place in rounding:
+                    continue
                 yield (
                     f"{path.name}: {name}, {place}",
                     lambda rest=rest, name=name, false=false: np.savez(

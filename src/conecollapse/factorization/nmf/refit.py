@@ -121,7 +121,8 @@ def _best_change(
         allowed = X[rows] > 0
         allowed[np.arange(len(rows)), at] ^= True
         start = np.where(allowed, X[rows], 0.0)
-        tried = solve(plain_problems(G, C[rows])._replace(allowed=allowed), start).X
+        problems = plain_problems(G, C[rows])._replace(upper=np.where(allowed, np.inf, 0.0))
+        tried = solve(problems, start).X
         change = np.einsum("ij,ij->i", C[rows], tried - X[rows])
         better = change > best[rows]
         best[rows[better]], found[rows[better]] = change[better], tried[better]
