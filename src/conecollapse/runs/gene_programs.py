@@ -34,10 +34,10 @@ from conecollapse.clusters import TopFeature, top_features
 from conecollapse.io import TableFile
 from conecollapse.runs.clustering import check_clusters, chosen_rank, facts_of_choice
 from conecollapse.runs.extreme_rays import sizes
-from conecollapse.runs.folder import FACTORS, FACTS, MARKERS, PROGRAMS, USAGES
+from conecollapse.runs.folder import FACTORS, FACTS, PROGRAMS, USAGES
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
 from conecollapse.runs.run import Run, timed
-from conecollapse.runs.values import write_csv
+from conecollapse.runs.values import write_csv, write_markers
 from conecollapse.runs.verifying import Checked, Stored, check_arrays
 
 LOSS = "kullback-leibler"  # the loss for counts
@@ -158,7 +158,13 @@ class ProgramsRun(Run):
         write_csv(folder / PROGRAMS, heading, zip(features, *columns, strict=True))
         cells = zip(self.table.samples.tolist(), arrays["usages"].tolist(), strict=True)
         write_csv(folder / USAGES, ["sample", *names], ([name, *row] for name, row in cells))
-        write_markers(folder, "program", arrays["spectra"], features)
+        tops = top_features(arrays["spectra"], self.table.features, TOP)
+        write_markers(
+            folder,
+            "program",
+            arrays["spectra"],
+            [[top for top in some if top.lead > 0] for some in tops],
+        )
 
     @classmethod
     def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:  # noqa: ARG003
@@ -341,16 +347,3 @@ def gains_of_other_usages(X: Any, spectra: FloatArray, usages: FloatArray) -> Fl
         best = np.asarray(some @ spectra.T).max(axis=1)
         gains[rows] = best / np.where(sums > 0, sums, 1.0) - 1
     return gains
-
-
-def write_markers(folder: Path, what: str, profiles: FloatArray, names: Any) -> None:
-    """Write markers.csv: for each row of ``profiles`` the features that distinguish it, with its
-    value and the largest elsewhere."""
-    lists = top_features(profiles, names, TOP)
-    rows = (
-        (k, place, top.name, float(profiles[k, top.column]), profiles[k, top.column] - top.lead)
-        for k, tops in enumerate(lists)
-        for place, top in enumerate((top for top in tops if top.lead > 0), 1)
-    )
-    heading = [what, "rank", "feature", "value", "largest elsewhere"]
-    write_csv(folder / MARKERS, heading, ((*row[:4], float(row[4])) for row in rows))
