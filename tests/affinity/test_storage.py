@@ -20,6 +20,7 @@ from conecollapse import (
     ConsensusNMF,
     GraphCCNMF,
     HierarchicalNMF,
+    InvalidInputError,
     MinVolumeNMF,
     MultiplicativeNMF,
     OrthogonalNMF,
@@ -32,6 +33,7 @@ from conecollapse._threads import limit_threads
 from conecollapse.affinity import KNN, Diffusion, knn_graph
 from conecollapse.affinity.exact import take_nearest
 from conecollapse.affinity.neighbors import nearest
+from conecollapse.io import open_table
 
 quiet = pytest.mark.filterwarnings("ignore")
 MODELS = [
@@ -120,7 +122,18 @@ def each_storage(X, folder):
     }
 
 
-def found_by(model, X):
+def in_blocks(X, folder):
+    da = pytest.importorskip("dask.array")
+    np.save(folder / "x.npy", X)
+    return {
+        "an opened file": open_table(folder / "x.npy", block_size=40),
+        "float32, CSR in blocks": open_table(sp.csr_array(X.astype(np.float32)), block_size=40),
+        "Dask, by samples": da.from_array(X, chunks=(50, -1)),
+        "Dask, by features": da.from_array(X, chunks=(-1, 20)),
+    }
+
+
+def found_by(model, X, scores=True):
     """What the answer is: labels or samples, exactly, and numbers, up to rounding."""
     model.fit(X)
     decided = {
@@ -133,7 +146,7 @@ def found_by(model, X):
         for name in ("components_", "threshold_", "residuals_")
         if getattr(model, name, None) is not None
     }
-    if hasattr(model, "score_samples"):
+    if scores and hasattr(model, "score_samples"):
         numbers["scores"] = np.asarray(model.score_samples(X))
     return decided, numbers
 
@@ -142,18 +155,44 @@ def found_by(model, X):
 @pytest.mark.parametrize(("model", "table"), cases(MODELS), ids=repr)
 def test_the_same_numbers_give_the_same_answer_however_they_are_stored(model, table, tmp_path):
     X = TABLES[table]
-    decided, numbers = found_by(model, X)
-    assert decided or numbers
+    answer = found_by(model, X)
     for name, stored in each_storage(X, tmp_path).items():
-        rounding = 1e-6 if "float32" in name else 1e-9
-        others, approximately = found_by(model, stored)
-        for what, value in decided.items():
-            np.testing.assert_array_equal(others[what], value, f"{what}, {name}")
-        for what, value in numbers.items():
-            largest = np.abs(value).max() if what == "components_" else 1.0  # others are shares
-            np.testing.assert_allclose(
-                approximately[what], value, 0, rounding * largest, err_msg=f"{what}, {name}"
-            )
+        assert_same(found_by(model, stored), answer, name)
+
+
+def assert_same(found, wanted, name):
+    (others, approximately), (decided, numbers) = found, wanted
+    assert decided or numbers
+    rounding = 1e-6 if "float32" in name else 1e-9
+    for what, value in decided.items():
+        np.testing.assert_array_equal(others[what], value, f"{what}, {name}")
+    for what, value in numbers.items():
+        largest = np.abs(value).max() if what == "components_" else 1.0  # others are shares
+        np.testing.assert_allclose(
+            approximately[what], value, 0, rounding * largest, err_msg=f"{what}, {name}"
+        )
+
+
+def needs_memory(model):
+    """Graphs that are given, the divergence, mixtures and novelty: all other models read blocks."""
+    is_divergence = getattr(model, "loss", "") == "kullback-leibler"
+    mixtures = (MinVolumeNMF, SeparableNMF, Unmixing, ConeNovelty)
+    return bool(getattr(model, "affinity", None)) or is_divergence or isinstance(model, mixtures)
+
+
+@quiet
+@pytest.mark.parametrize(("model", "table"), cases(MODELS), ids=repr)
+def test_blocks_give_the_answer_of_the_whole_table(model, table, tmp_path):
+    dask = pytest.importorskip("dask")
+    X = TABLES[table]
+    answer = None if needs_memory(model) else found_by(model, X, scores=False)
+    with dask.config.set(scheduler="synchronous"):
+        for name, stored in in_blocks(X, tmp_path).items():
+            if answer is not None:
+                assert_same(found_by(model, stored, scores=False), answer, name)
+            else:
+                with pytest.raises(InvalidInputError, match=r"in memory, and|needs single entries"):
+                    model.fit(stored)
 
 
 @quiet

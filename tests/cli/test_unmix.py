@@ -90,8 +90,6 @@ def test_bands_may_come_first_and_a_table_may_have_the_shape_of_an_image(cube, r
                 "2",
                 "--out",
                 name + "-out",
-                "--method",
-                "samples",
                 "--no-report",
                 *more,
             )[0]
@@ -168,11 +166,6 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
         (("-k", "2", "--shape", "7x7"), "has 6 x 5 pixels, not 7 x 7"),
         (("-k", "2", "--shape", "7"), "--shape takes height x width"),
         (("-k", "2", "--bands", "middle"), "must be one of last, first"),
-        (("-k", "2", "--method", "magic"), "must be one of unmixing, min-volume, samples"),
-        (
-            ("-k", "2", "--method", "samples", "--closure"),
-            "--closure is only for --method unmixing",
-        ),
         (("-k", "2", "--sum-to-one", "--closure"), "leave --sum-to-one out"),
         (("-k", "2", "--fixed", "short.txt"), "short.txt"),
         (("-k", "2", "--outliers", "many"), "--outliers takes a share"),
@@ -231,10 +224,6 @@ def test_the_number_of_components_is_chosen_and_the_reason_is_said(cube, run):
     assert "-k takes a number of components, or auto; got '0'" in refused(
         run, "unmix", "cube.npy", "-k", "0"
     )
-    np.save("narrow.npy", cube[:, :, :2])
-    assert "needs at least 3 features, but there are 2" in refused(
-        run, "unmix", "narrow.npy", "-k", "auto", "--method", "min-volume"
-    )
 
 
 def test_candidates_and_spread_are_written_and_said(cube, run, tmp_path):
@@ -258,9 +247,6 @@ def test_candidates_and_spread_are_written_and_said(cube, run, tmp_path):
     assert sentence in page
     assert facts["candidates"][0]["name"] in page
     assert "the candidates and their spread" in verify("out").not_checked
-    assert run("unmix", "cube.npy", "-k", "2", "--out", "old", "--method", "min-volume")[0] == 0
-    assert not Path("old/spread.csv").exists()
-    assert "the candidates and their spread" not in verify("old").not_checked
 
 
 def test_known_components_are_matched_by_names_and_amounts_sum_to_one(cube, run):

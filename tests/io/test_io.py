@@ -556,7 +556,7 @@ class TestLabels:
             ("l.csv", "a,x\nb,y\nc,x\nd,x\n", "has a label for 'd', which is no sample"),
             ("l.csv", "a,x\nb,y\na,x\n", "has two labels for 'a'"),
             ("l.csv", "a,x\nb\nc,x\n", "line 2 of l.csv has 1 cells where the lines before have 2"),
-            ("l.csv", "a,x\nb,\nc,x\n", "row 2 of l.csv has no label"),
+            ("l.csv", "a,x\nb,\nc,x\n", "line 2 of l.csv has no label"),
             ("l.csv", "a,x,1\nb,y,1\nc,x,1\n", "3 columns"),
             ("l.npy", "not an array", "is not a .npy file"),
             ("l.doc", "x", "labels are read from"),

@@ -324,32 +324,20 @@ def test_a_run_of_a_frame_is_verified_against_the_frame(tmp_path):
 
 
 class TestLabels:
-    def test_a_heading_is_detected_by_names_or_by_count(self, tmp_path):
-        names = np.array(["a", "b", "c"])
-        for text, sample_names in [
-            ("2001\n1\n2\n1\n", None),  # one more than samples
-            ("a,1\nb,2\nc,1\n", names),
-            ("id,2001\nb,2\na,1\nc,1\n", names),
-            ("1\n2\n1\n", None),
-        ]:
-            assert read_labels(write(tmp_path / "l.csv", text), sample_names, 3).tolist() == [
-                "1",
-                "2",
-                "1",
-            ]
-        assert read_labels(write(tmp_path / "l.txt", "label\n1\n2\n1\n"), None, 3).tolist() == [
-            "1",
-            "2",
-            "1",
-        ]
-        # yes and no
-        assert read_labels(write(tmp_path / "l.csv", "y\nn\ny\n"), None, 3).tolist() == [
-            "y",
-            "n",
-            "y",
-        ]
-
-    def test_one_extra_label_is_not_a_heading(self, tmp_path):
+    @pytest.mark.parametrize(
+        ("name", "text", "names", "labels"),
+        [
+            ("l.csv", "2001\n1\n2\n1\n", None, ["1", "2", "1"]),  # one more than samples
+            ("l.csv", "a,1\nb,2\nc,1\n", ["a", "b", "c"], ["1", "2", "1"]),
+            ("l.csv", "id,2001\nb,2\na,1\nc,1\n", ["a", "b", "c"], ["1", "2", "1"]),
+            ("l.csv", "1\n2\n1\n", None, ["1", "2", "1"]),
+            ("l.txt", "label\n1\n2\n1\n", None, ["1", "2", "1"]),
+            ("l.csv", "y\nn\ny\n", None, ["y", "n", "y"]),  # yes and no
+        ],
+    )
+    def test_a_heading_is_detected_by_names_or_by_count(self, name, text, names, labels, tmp_path):
+        assert read_labels(write(tmp_path / name, text), names, 3).tolist() == labels
+        # one label more is no heading where it is one of the others
         with pytest.raises(InvalidInputError, match="has 4 labels for 3 samples"):
             read_labels(write(tmp_path / "l.csv", "x\nx\ny\nx\n"), None, 3)
 
@@ -363,19 +351,16 @@ class TestLabels:
             read_labels(write(tmp_path / "l.csv", "x\ny\n"), None, 2, names=True)
 
 
-@pytest.mark.parametrize("head", ["NO2,O3,CO", "NO,O3,CO", "copy number,O3,CO"])
-def test_a_measurement_is_not_taken_for_names(head, tmp_path):
-    (tmp_path / "air.csv").write_text(head + "\n10,3,1\n20,2,2\n30,1,9\n")
-    assert read_table(tmp_path / "air.csv", features_in="columns").features.tolist() == head.split(
-        ","
-    )
+SITES = "\n".join(f"{17 * k + 3 * (k % 3)},{k % 4},{k % 5}" for k in range(1, 13))
 
 
-def test_counts_under_a_plural_are_not_names(tmp_path):
-    rows = "\n".join(f"{17 * k + 3 * (k % 3)},{k % 4},{k % 5}" for k in range(1, 13))
-    (tmp_path / "site.csv").write_text("users,clicks,sales\n" + rows + "\n")
-    assert read_table(tmp_path / "site.csv", features_in="columns").features.tolist() == [
-        "users",
-        "clicks",
-        "sales",
-    ]
+@pytest.mark.parametrize(
+    ("head", "rows"),
+    [
+        *((f"{gas},O3,CO", "10,3,1\n20,2,2\n30,1,9") for gas in ("NO2", "NO", "copy number")),
+        ("users,clicks,sales", SITES),  # a plural over numbers: counts
+    ],
+)
+def test_a_measurement_is_not_taken_for_names(head, rows, tmp_path):
+    path = write(tmp_path / "t.csv", f"{head}\n{rows}\n")
+    assert read_table(path, features_in="columns").features.tolist() == head.split(",")

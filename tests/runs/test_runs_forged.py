@@ -141,12 +141,12 @@ def matlab(folder):
 
 def envi(folder):
     write_envi(folder / "cube.hdr", folder / "cube.img", CUBE, [str(k) for k in range(9)])
-    return unmix(read_spectra(folder / "cube.hdr"), 3, method="samples", outliers=0.1)
+    return unmix(read_spectra(folder / "cube.hdr"), 3, outliers=0.1)
 
 
 def counts(folder):
     np.save(folder / "x.npy", rng.poisson(200 * CUBE.reshape(-1, 9)).astype(np.float32))
-    return unmix(read_spectra(folder / "x.npy"), 3, method="min-volume", sum_to_one=True)
+    return unmix(read_spectra(folder / "x.npy"), 3, sum_to_one=True)
 
 
 def known(folder):
@@ -167,6 +167,7 @@ def judged(folder):
     return judge(folder / "trusted.npy", folder / "new.npy", n_features=2)
 
 
+ROUNDING = 1e-12  # of coefficients whose largest is about 1
 RUNS = [
     genes,
     guided,
@@ -319,7 +320,12 @@ def forgeries(path, seal):
                 continue
             rest = {key: value for key, value in arrays.items() if key != name}
             yield f"{path.name}: {name} missing", lambda rest=rest: np.savez(path, **rest)
+            # a coefficient that is rounding is as true at another ray
+            weights = arrays.get(name.replace(".indices", ".data"), ()) if "." in name else ()
+            rounding = {f"entry ({i},)" for i in np.flatnonzero(np.abs(weights) < ROUNDING)}
             for place, false in forged_array(array):
+                if name.endswith(".indices") and place in rounding:
+                    continue
                 yield (
                     f"{path.name}: {name}, {place}",
                     lambda rest=rest, name=name, false=false: np.savez(

@@ -9,7 +9,6 @@ between clusters, which are what the graph is for, and lose noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,31 +16,12 @@ import scipy.sparse as sp
 
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.tables import BlockedTable, Table, as_table, stored
+from conecollapse.tables.blocks import by_block
 
 GATHERED = 2**27  # entries up to which a table is read into memory: 1 GiB in float64
 # random samples that singular vectors come from; and most entries of these
 SAMPLE_ROWS, SAMPLE_ENTRIES = 4000, 2**26
 COORDINATES = 64  # of each sample
-
-
-@dataclass(frozen=True)
-class Digest:
-    """What one look at the blocks says: a key for each sample that identical samples share, and the
-    number of non-zero entries."""
-
-    keys: list[bytes]
-    n_entries: int
-
-
-def digest(X: BlockedTable) -> Digest:
-    """Keys and entries of a table in blocks of samples."""
-    parts = X.visit(_digest_of, stage="samples")
-    return Digest([key for keys, _ in parts for key in keys], sum(count for _, count in parts))
-
-
-def _digest_of(block: Points, _: Any, __: Any) -> tuple[list[bytes], int]:
-    table = as_table(block)
-    return table.row_keys(), table.n_entries
 
 
 def gathered(X: BlockedTable) -> Table:
@@ -58,12 +38,7 @@ def random_rows(
     n, m = X.shape
     count = min(n, most, max(SAMPLE_ENTRIES // m, 1))
     chosen = np.sort(rng.choice(n, count, replace=False))
-    place = np.searchsorted(chosen, X.bounds)
-    pieces = [
-        chosen[a:b] - start
-        for a, b, start in zip(place[:-1], place[1:], X.bounds[:-1], strict=True)
-    ]
-    parts = X.visit(_rows_of, pieces, stage="samples")
+    parts = X.visit(_rows_of, by_block(X.bounds, chosen), stage="samples")
     return chosen, sp.csr_array(sp.vstack(parts)) if X.is_sparse else np.concatenate(parts)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.rays import say_cone
 from conecollapse.cli.terminal import (
     say,
     say_run_as_json,
@@ -171,6 +170,8 @@ def _say(run: ClusterRun, name: str, n_read: int) -> None:
     if table.texts is not None:
         _say_topics(run)
     if run.cone is not None:
+        from conecollapse.cli.rays import say_cone
+
         say_cone(run.facts())
 
 

@@ -43,15 +43,6 @@ def unmix(
     wavelengths: Annotated[
         Path | None, typer.Option(help="A number for each channel: text or .npy.")
     ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "unmixing (many candidates, of which a criterion chooses), min-volume (no pure"
-                " samples needed) or samples (the purest samples are the components)."
-            )
-        ),
-    ] = "unmixing",
     sum_to_one: Annotated[
         bool, typer.Option("--sum-to-one", help="Abundances are shares that sum to one.")
     ] = False,
@@ -110,7 +101,6 @@ def unmix(
         run = runs.unmix(
             spectra,
             n_components,
-            method=method,
             sum_to_one=sum_to_one,
             outliers=share,
             closure=closure,
@@ -147,5 +137,4 @@ def _say(run: Any, name: str) -> None:
         f"error {found['relative_error']:.3g} of the data; no sample is further from the cone of"
         f" the components than {found['cone_residual']:.3g} {run.unit_of_distance}, proven."
     )
-    if run.sureness is not None:
-        say(run.sureness)
+    say(run.sureness)

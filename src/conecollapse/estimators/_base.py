@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
@@ -20,7 +19,7 @@ from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
-from conecollapse.estimators._estimator import Estimator, running
+from conecollapse.estimators._estimator import Estimator, check_is_fitted, running
 from conecollapse.estimators._fitted import Fitted, decode, labels_of
 from conecollapse.estimators._labels import NO_HINTS, Hints, KnownLabels
 from conecollapse.estimators._prepared import (

@@ -7,12 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from conecollapse._checks import as_points, check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, unit_rows
 from conecollapse._types import AnyArray, FloatArray, Points
+from conecollapse.estimators._estimator import check_is_fitted
 from conecollapse.estimators._explain import NovelFeature, leading_features
 from conecollapse.estimators._fitted import Fitted
 from conecollapse.estimators._prepared import (

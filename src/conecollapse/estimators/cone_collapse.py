@@ -10,13 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix, check_count, check_effort, check_finite
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, unit_rows
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, Points
-from conecollapse.estimators._estimator import Estimator, cone_line, running
+from conecollapse.estimators._estimator import Estimator, check_is_fitted, cone_line, running
 from conecollapse.estimators._prepared import (
     Named,
     check_table,

@@ -6,14 +6,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import unit_rows
 from conecollapse._progress import report
 from conecollapse._types import FloatArray, IntArray, Points
-from conecollapse.estimators._estimator import Estimator, running
+from conecollapse.estimators._estimator import Estimator, check_is_fitted, running
 from conecollapse.estimators._explain import NovelFeature, leading_features
 from conecollapse.estimators._prepared import (
     check_table,

@@ -35,14 +35,14 @@ class SeparableNMF(MixtureNMF):
     ----------
     n_components : int
         How many components; at most the rank of X.
-    method : {"auto", "cone", "spa", "snpa", "xray", "vca"}
-        How points are chosen: the greedy cone (each time the point furthest from the cone of those
-        before), successive projection, successive non-negative projection, XRAY, or vertex
-        component analysis (which is random). "auto" tries the cone, SPA, and the samples nearest to
-        the components of `MinVolumeNMF`, and takes what fits all samples best.
-    scaling : {"auto", "raw", "sum", "length"}
-        Whether points are compared as they are, scaled to sum one, or scaled to unit length; "auto"
-        takes what fits all samples best.
+    method : {"nearest", "cone", "spa", "snpa", "xray", "vca"}
+        How points are chosen: those nearest to the components of `MinVolumeNMF`, which use all
+        samples; or the greedy cone (each time the point furthest from the cone of those before),
+        successive projection, successive non-negative projection, XRAY, or vertex component
+        analysis (which is random), which look at extremes.
+    scaling : {"raw", "sum", "length"}
+        Whether extremes are looked for among points as they are, scaled to sum one, or scaled to
+        unit length.
     points : {"samples", "features"}
         What is chosen.
     outliers : float or "auto"
@@ -89,8 +89,6 @@ class SeparableNMF(MixtureNMF):
         What the theorem on noisy mixtures says about these points, or that it says nothing.
     outliers_ : (n_points,) array of bool
         Points that were left out of the choice; zero points among them.
-    method_, scaling_ : str
-        What "auto" took.
     reconstruction_err_, relative_err_ : float
         ``|X - W H|``, and that over ``|X|``.
 
@@ -108,8 +106,8 @@ class SeparableNMF(MixtureNMF):
     True
     """
 
-    method: str = "auto"
-    scaling: str = "auto"
+    method: str = "nearest"
+    scaling: str = "raw"
     points: str = "samples"
     random_state: Any = None
 
@@ -146,8 +144,7 @@ class SeparableNMF(MixtureNMF):
         chosen = select(
             compared, self.n_components, self.method, self.scaling, generator(self.random_state)
         )
-        self.method_, self.scaling_ = chosen.method, chosen.scaling
-        indices = places[chosen.indices]
+        indices = places[chosen]
         rays = dense_rows(points, indices).astype(np.float64)
         report("abundances", 2, 3)
         H = rays if of_samples else self._weights(points, rays)
@@ -166,7 +163,7 @@ class SeparableNMF(MixtureNMF):
         lengths = self.cone_.residuals(usable) * np.sqrt(
             np.asarray(as_dense(usable * usable).sum(axis=1)).ravel()
         )
-        applies = self.method_ == "cone" and self.scaling_ == "sum"
+        applies = self.method == "cone" and self.scaling == "sum"
         return guarantee(
             rays / rays.sum(axis=1, keepdims=True), float((lengths / sums).max()), applies=applies
         )
@@ -185,7 +182,7 @@ class SeparableNMF(MixtureNMF):
         )
         return {
             f"chosen {self.points}": shown + (" ..." if len(self.ray_indices_) > 10 else ""),
-            "chosen by": f"{self.method_}, scaling: {self.scaling_}",
+            "chosen by": self.method,
             **super()._summary(),
             "guarantee": self.guarantee_.sentence,
         }

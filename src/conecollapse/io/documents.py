@@ -158,10 +158,8 @@ class WordCounts:
 
 
 def _check_counting(ngram_range: Any, min_df: Any) -> None:
-    pair = isinstance(ngram_range, (tuple, list)) and len(ngram_range) == 2
-    if not pair or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in ngram_range):
-        pair = False
-    if not pair or ngram_range[0] > ngram_range[1]:
+    n = tuple(ngram_range) if isinstance(ngram_range, (tuple, list)) else ()
+    if len(n) != 2 or not all(isinstance(k, (int, np.integer)) for k in n) or not 1 <= n[0] <= n[1]:
         raise InvalidInputError(
             "ngram_range must be the least and most words of what is counted, such as (1, 2); got"
             f" {ngram_range!r}."

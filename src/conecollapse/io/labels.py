@@ -110,21 +110,19 @@ def _name_classes(labels: AnyArray, names: AnyArray | None) -> AnyArray:
 
 def _rows(path: Path) -> list[list[str]]:
     """A label in each, or a name and a label."""
-    rows: list[list[str]] = []
-    for line in read_rows(path):
-        cells = line[1]
-        width = len(rows[0]) if rows else len(cells)
-        if width > 2:
-            raise InvalidInputError(
-                f"{path.name} has {width} columns; labels have one, or two with names first."
-            )
-        check_width(line, width, path)
-        if not cells[-1].strip():
-            raise InvalidInputError(f"row {len(rows) + 1} of {path.name} has no label.")
-        rows.append([*cells[:-1], cells[-1].strip()])
-    if not rows:
+    lines = list(read_rows(path))
+    if not lines:
         raise InvalidInputError(f"{path.name} has no labels.")
-    return rows
+    width = len(lines[0][1])
+    if width > 2:
+        raise InvalidInputError(
+            f"{path.name} has {width} columns; labels have one, or two with names first."
+        )
+    for line in lines:
+        check_width(line, width, path)
+        if not line[1][-1].strip():
+            raise InvalidInputError(f"line {line[0]} of {path.name} has no label.")
+    return [[*cells[:-1], cells[-1].strip()] for _, cells in lines]
 
 
 def _is_heading(rows: list[list[str]], sample_names: AnyArray | None, n: int) -> bool:

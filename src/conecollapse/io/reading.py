@@ -101,7 +101,7 @@ def read_table(
         try:
             matrix = read_whole(path, options)
             chosen = decide_orientation(matrix, features_in, image_shape)
-            table = as_table_file(matrix, path, sha256_of(path), chosen)
+            table = as_table_file(matrix, path, matrix.sha256 or sha256_of(path), chosen)
         except MemoryError as error:
             raise too_large(path) from error
     else:

@@ -103,19 +103,7 @@ def read_spectra(
     single : bool
         Whether one sample is enough.
     """
-    path = Path(fspath(source))
-    if not isdir(path):  # False also for a name that no system could have
-        check_file(path)
-    if bands not in BANDS:
-        raise InvalidInputError(
-            f"{argument('bands')} must be one of {', '.join(BANDS)}; got {bands!r}."
-        )
-    if variable is not None and suffix(path) not in WITH_NAMES:
-        raise InvalidInputError(
-            f"{argument('variable', variable)} is only for {' and '.join(WITH_NAMES)} files; leave"
-            " it out for"
-            f" {path.name}."
-        )
+    path = _check_arguments(source, bands, variable)
     options = {"header": header, "names": names, "layer": layer}
     content, files = _read_content(path, bands, variable, options)
     image = content if isinstance(content, Image) else None
@@ -141,6 +129,24 @@ def read_spectra(
         raise
     good_bands = image.good_bands if image else None
     return Spectra(table, size, count, bands, variable, left_out, good_bands)
+
+
+def _check_arguments(source: str | PathLike[str], bands: str, variable: str | None) -> Path:
+    """The path of the file or folder."""
+    path = Path(fspath(source))
+    if not isdir(path):  # False also for a name that no system could have
+        check_file(path)
+    if bands not in BANDS:
+        raise InvalidInputError(
+            f"{argument('bands')} must be one of {', '.join(BANDS)}; got {bands!r}."
+        )
+    if variable is not None and suffix(path) not in WITH_NAMES:
+        raise InvalidInputError(
+            f"{argument('variable', variable)} is only for {' and '.join(WITH_NAMES)} files; leave"
+            " it out for"
+            f" {path.name}."
+        )
+    return path
 
 
 def _refuse_pixels(matrix: Matrix, size: tuple[int, int] | None, path: Path) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import plotly.graph_objects as go
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.clusters import NO_CLUSTER, largest_elsewhere
+from conecollapse.estimators._estimator import check_is_fitted
 from conecollapse.estimators._prepared import values_of
 from conecollapse.metrics import contingency
 from conecollapse.plots.style import (

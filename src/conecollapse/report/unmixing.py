@@ -74,7 +74,7 @@ def contents(run: Any) -> Page:
         ],
         sections=[
             *sections,
-            *_sure(run),
+            _sure(run),
             Section("fit", "Where the mixture does not fit", _fit(run, facts, names)),
             Section("proven", "What is proven", [Text(Markup("{} {}").format(proven, PROVEN))]),
             how_it_was_made(run.parameters, run.timings),
@@ -109,10 +109,8 @@ def images(cube: FloatArray, names: list[str]) -> Pictures:
     )
 
 
-def _sure(run: Any) -> list[Section]:
+def _sure(run: Any) -> Section:
     """What the candidates say about how sure the components are."""
-    if run.sureness is None:
-        return []
     rows = [[name, float(f"{J:.6g}")] for name, J in run.candidates[:MAX_ROWS]]
     open_ = [
         [name, float(f"{share:.3g}")] for name, share in zip(run.names, run.openness, strict=True)
@@ -123,7 +121,7 @@ def _sure(run: Any) -> list[Section]:
         Text(SPREAD),
         Table("candidates", ["candidate", "J"], rows),
     ]
-    return [Section("sure", "How sure the components are", parts)]
+    return Section("sure", "How sure the components are", parts)
 
 
 def _fit(run: Any, facts: dict[str, Any], names: list[str]) -> list[Part]:
@@ -162,7 +160,7 @@ def spectra(run: Any, names: list[str]) -> go.Figure:
         x = [text(name) for name in run.table.features[at]]
     else:
         x = at
-    spread = None if run.spread is None else np.asarray(run.spread, np.float64)[:, at]
+    spread = np.asarray(run.spread, np.float64)[:, at]
     if H.shape[1] <= MANY_NAMES and run.wavelengths is None:
         traces: list[Any] = [
             go.Bar(
@@ -170,12 +168,12 @@ def spectra(run: Any, names: list[str]) -> go.Figure:
                 y=row[at],
                 name=text(name),
                 marker={"color": colour(k)},
-                error_y=None if spread is None else _errors(row[at], spread[k]),
+                error_y=_errors(row[at], spread[k]),
             )
             for k, (name, row) in enumerate(zip(names, H, strict=True))
         ]
     else:
-        traces = [] if spread is None else _bands(x, H[:, at], spread, names)
+        traces = _bands(x, H[:, at], spread, names)
         traces += [
             go.Scatter(x=x, y=row[at], mode="lines", name=text(name), line={"color": colour(k)})
             for k, (name, row) in enumerate(zip(names, H, strict=True))

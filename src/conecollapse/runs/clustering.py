@@ -31,22 +31,20 @@ from conecollapse.clusters import (
     topic_words,
 )
 from conecollapse.io import TableFile
-from conecollapse.runs.extreme_rays import (
-    check_cone,
-    cone_arrays,
-    cone_facts,
-    cone_of_features,
-    sizes,
-    stored_cone,
-    write_rays,
-)
 from conecollapse.runs.folder import CERTIFICATE, DOUBTED, FACTORS, FACTS, LABELS, NAMES
 from conecollapse.runs.guide import UNLABELED, Guide
 from conecollapse.runs.layout import Layout, lay_out
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
-from conecollapse.runs.run import Interrupted, Run, rank_candidates, timed
+from conecollapse.runs.run import (
+    Checked,
+    Interrupted,
+    Run,
+    Stored,
+    rank_candidates,
+    sizes,
+    timed,
+)
 from conecollapse.runs.values import write_csv, write_markers
-from conecollapse.runs.verifying import Checked, Stored, check_arrays
 
 if TYPE_CHECKING:
     from conecollapse.estimators import RankSelection
@@ -117,20 +115,16 @@ class ClusterRun(Run):
         "parameters": {"n_components": (int, "auto"), "method": str, "rays": bool},
         "results": {"image_shape": (None, [int]), "converged": bool, "status": str, "view": str},
     }
-    table: TableFile
     A: AnyArray
     labels: IntArray
     shares: FloatArray
     target: AnyArray | None = None
     guide: Guide | None = None
     image_shape: tuple[int, int] | None = None
-    cone: Cone | None = None
     titles: AnyArray | None = None
     layout: Layout | None = None
     choice: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
     model: Any = None
 
     @property
@@ -200,11 +194,15 @@ class ClusterRun(Run):
             found |= {} if self.guide is None else {"n_scored": len(labels)}
             found["purity"] = purity_score(target, labels)
             found["accuracy"] = clustering_accuracy(target, labels)
-        return found | ({} if self.cone is None else cone_facts(self.cone))
+        if self.cone is None:
+            return found
+        from conecollapse.runs.extreme_rays import cone_facts
+
+        return found | cone_facts(self.cone)
 
     def arrays(self) -> dict[str, Any]:
         """The factors, the shares and the known labels; the rays where there is a cone."""
-        return {
+        found = {
             "A": self.A,
             "components": summed_by_cluster(self.A, self.table.X),
             "shares": self.shares,
@@ -213,8 +211,12 @@ class ClusterRun(Run):
             **({} if self.layout is None else self.layout.arrays()),
             **({} if self.target is None else {"target": self.target}),
             **({} if self.guide is None else self.guide.arrays()),
-            **({} if self.cone is None else cone_arrays(self.table, self.cone)),
         }
+        if self.cone is None:
+            return found
+        from conecollapse.runs.extreme_rays import cone_arrays
+
+        return found | cone_arrays(self.table, self.cone)
 
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
         """Write labels.csv, names.csv, layout.csv and markers.csv, doubted.csv where labels guided,
@@ -239,57 +241,44 @@ class ClusterRun(Run):
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
         write_csv(folder / LABELS, list(columns), rows)
         if self.cone is not None:
+            from conecollapse.runs.extreme_rays import write_rays
+
             write_rays(folder, self.table, self.cone, arrays["masses"])
 
     @classmethod
     def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:
         """Labels follow from the factor, shares are those of the nearest mixtures, and the cone,
         if one is claimed, is that of the features."""
-        facts, arrays = stored.facts, stored.arrays
-        asked, said = facts["parameters"], facts["results"]
-        r = arrays["A"].shape[-1] if "A" in arrays and arrays["A"].ndim else 0
-        check_arrays(stored, dict.fromkeys(("A", "shares"), ("f", (read.n_samples, r))))
-        A = arrays["A"]
-        if not A.size or (A < 0).any():
-            raise RunFolderError(
-                f"A in {FACTORS} holds no numbers, or negative ones; it is damaged."
-            )
-        if asked["method"] not in METHODS and not asked["method"].startswith(OWN):
-            raise RunFolderError(
-                f"{FACTS} names the method {quoted(asked['method'])}, which is not known."
-            )
-        if asked["n_components"] not in (r, "auto"):
-            raise CertificateError(
-                f"{FACTS} names {asked['n_components']} clusters, but A in {FACTORS} has {r}."
-            )
-        cone = stored_cone(stored) if asked["rays"] else None
-        if cone is None and stored.cone is not None:
-            raise CertificateError(
-                f"{CERTIFICATE} is there, but {FACTS} says that no cone was asked for."
-            )
+        r = stored.width("A")
+        stored.check_arrays(dict.fromkeys(("A", "shares"), ("f", (read.n_samples, r))))
+        A = stored.arrays["A"]
+        _check_claims(stored, A, r)
+        shape = stored.facts["results"]["image_shape"]
         run = cls(
             read,
             A,
             labels_of(A),
-            arrays["shares"],
-            target=arrays.get("target"),
+            stored.arrays["shares"],
+            target=stored.arrays.get("target"),
             guide=Guide.stored(stored, read.n_samples),
-            image_shape=_stored_shape(said["image_shape"], read.n_features),
-            cone=cone,
+            image_shape=_stored_shape(shape, read.n_features),
+            cone=stored.cone,
             titles=_stored_titles(stored, r),
             layout=_stored_layout(stored, read.n_samples),
-            choice={name: said.get(name) for name in ("rank_reason", "rank_curve")},
-            status={name: said[name] for name in ("converged", "status", "view")},
-            parameters=asked,
-            timings=facts["timings"],
+            **stored.search,
+            **stored.asked,
         )
-        verdict = None if cone is None else check_cone(cone, read, tol)
+        verdict, claim = None, "no cone is claimed."
+        if run.cone is not None:
+            from conecollapse.runs.extreme_rays import check_cone
+
+            verdict = check_cone(run.cone, read, tol)
+            claim = verdict.sentence("features")
         _prove_shares(run)
         if run.guide is not None:
             run.guide.check(run.labels, r, read.samples)
-        claim = "no cone is claimed" if verdict is None else verdict.sentence("features")
         sentence = f"the labels of {read.n_samples} samples follow from the factors; {claim}"
-        return Checked(run, f"{sentence.removesuffix('.')}.", verdict, OF_THE_SEARCH)
+        return Checked(run, sentence, verdict, OF_THE_SEARCH)
 
     def __repr__(self) -> str:
         rays = "" if self.cone is None else f", {self.cone.n_rays} rays"
@@ -422,8 +411,12 @@ def cluster(
             model=model,
         )
 
+    if not rays:
+        return run(None)
+    from conecollapse.runs.extreme_rays import cone_of_features
+
     try:
-        return run(cone_of_features(table, "exact", timings, progress) if rays else None)
+        return run(cone_of_features(table, "exact", timings, progress))
     except KeyboardInterrupt:
         raise Interrupted(
             "interrupted while the cone was computed; the clusters were finished.", run(None)
@@ -447,7 +440,7 @@ def _view_sentence(model: Any) -> str:
 
 
 def _stored_titles(stored: Stored, r: int) -> AnyArray:
-    check_arrays(stored, {"names": ("U", (r,))})
+    stored.check_arrays({"names": ("U", (r,))})
     return stored.arrays["names"]
 
 
@@ -456,7 +449,7 @@ def _stored_layout(stored: Stored, n: int) -> Layout | None:
     if name is None:
         return None
     rows = stored.arrays.get("layout_rows", np.zeros(0, np.int64))
-    check_arrays(stored, {"layout_rows": ("i", rows.shape), "layout": ("f", (*rows.shape, 2))})
+    stored.check_arrays({"layout_rows": ("i", rows.shape), "layout": ("f", (*rows.shape, 2))})
     if rows.ndim != 1 or not (np.diff(rows) > 0).all() or not 0 <= rows.min() <= rows.max() < n:
         raise RunFolderError(f"layout_rows in {FACTORS} are no samples; it is damaged.")
     return Layout(rows, stored.arrays["layout"], str(name))
@@ -549,6 +542,24 @@ def shares_of_clusters(means: AnyArray, X: Points) -> FloatArray:
     parts = solve_rows(P @ P.T, products) * np.linalg.norm(P, axis=1)
     total = parts.sum(axis=1, keepdims=True)
     return np.asarray(parts / np.where(total > 0, total, 1.0))
+
+
+def _check_claims(stored: Stored, A: AnyArray, r: int) -> None:
+    """Refuse a factor that no run has, and parameters that do not fit what the folder holds."""
+    asked = stored.facts["parameters"]
+    if not A.size or (A < 0).any():
+        raise RunFolderError(f"A in {FACTORS} holds no numbers, or negative ones; it is damaged.")
+    if asked["method"] not in METHODS and not asked["method"].startswith(OWN):
+        raise RunFolderError(
+            f"{FACTS} names the method {quoted(asked['method'])}, which is not known."
+        )
+    stored.check_rank("n_components", "clusters", r)
+    if asked["rays"]:
+        stored.needed_cone()
+    elif stored.cone is not None:
+        raise CertificateError(
+            f"{CERTIFICATE} is there, but {FACTS} says that no cone was asked for."
+        )
 
 
 def _prove_shares(run: ClusterRun) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from conecollapse._errors import CertificateError, InvalidInputError, argument, quoted
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.runs.verifying import Stored, check_arrays
+from conecollapse.runs.run import Stored
 
 LISTED = 12  # classes that a sentence names
 UNLABELED = "unknown"  # the word for a sample without a label, unless another is given
@@ -97,7 +97,7 @@ class Guide:
         """What factors.npz kept, if labels guided the run."""
         if "guide" not in stored.arrays:
             return None
-        check_arrays(stored, {"guide": ("U", (n,)), "unlabeled": ("U", ())})
+        stored.check_arrays({"guide": ("U", (n,)), "unlabeled": ("U", ())})
         return cls(stored.arrays["guide"], str(stored.arrays["unlabeled"]))
 
     def check(self, labels: IntArray, r: int, samples: AnyArray) -> None:

@@ -18,8 +18,9 @@ from conecollapse.io.spectra import Spectra, as_images, pixel_names, read_spectr
 from conecollapse.runs.gene_programs import as_shares
 from conecollapse.runs.model import read_model
 from conecollapse.runs.preparing import prepare_new
+from conecollapse.runs.run import Stored
 from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Stored, read_run
+from conecollapse.runs.verifying import read_run
 from conecollapse.tables import as_table
 
 LISTED = 5  # features that a message names

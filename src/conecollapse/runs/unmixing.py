@@ -33,7 +33,6 @@ from conecollapse.io import TableFile
 from conecollapse.io.envi import BANDS, find_envi, place_on_earth, write_envi
 from conecollapse.io.formats import same_layout
 from conecollapse.io.spectra import MASKED, MISSING, Spectra, as_images, read_spectra
-from conecollapse.runs.extreme_rays import sizes, stored_cone
 from conecollapse.runs.folder import (
     ABUNDANCES,
     CERTIFICATE,
@@ -46,15 +45,14 @@ from conecollapse.runs.folder import (
     MAPS_MAT,
     SPREAD,
 )
-from conecollapse.runs.run import Run, rank_candidates, timed
+from conecollapse.runs.run import Checked, Run, Stored, sizes, timed
 from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Checked, Stored, check_arrays, verify_cone
+from conecollapse.runs.verifying import verify_cone
 from conecollapse.tables import as_table
 
 if TYPE_CHECKING:
     from conecollapse.geometry.cone import Cone
 
-METHODS = {"unmixing": "Unmixing", "min-volume": "MinVolumeNMF", "samples": "SeparableNMF"}
 CHUNK = 4096  # samples that are made dense at a time
 # of the noise of a feature: that of the smallest noise that is divided by, about 1e-4 of the data,
 # after a few subspaces
@@ -82,15 +80,13 @@ class UnmixRun(Run):
         By which features are divided to have the same noise.
     cone : Cone
         Of the components, with a bound on how far the samples are from it.
-    chosen : (r,) array or None
-        The samples that are the components, if these are samples.
     wavelengths : (n_features,) array or None
     rank_reason : str or None
         Why there are so many components, where their number was not given.
     candidates : sequence of (str, float)
-        Of `Unmixing`: how each was found, and its criterion J; the best first.
-    spread : (r, n_features) array or None
-        Of `Unmixing`: how far apart the candidates within one unit of J are.
+        How each was found, and its criterion J; the best first.
+    spread : (r, n_features) array
+        How far apart the candidates within one unit of J are.
     fixed : (k, n_features) array or None
         Known components, which are the first ones.
     """
@@ -105,7 +101,6 @@ class UnmixRun(Run):
         },
         "parameters": {
             "n_components": (int, "auto"),
-            "method": tuple(METHODS),
             "sum_to_one": bool,
             "outliers": (float, int, "auto"),
             "closure": bool,
@@ -120,21 +115,13 @@ class UnmixRun(Run):
     abundances: AnyArray
     outliers: AnyArray
     noise: AnyArray
-    cone: Cone
-    chosen: AnyArray | None = None
+    candidates: Sequence[tuple[str, float]]
+    spread: AnyArray
+    cone: Cone = field(kw_only=True)
     wavelengths: AnyArray | None = None
     rank_reason: str | None = None
-    candidates: Sequence[tuple[str, float]] = ()
-    spread: AnyArray | None = None
     fixed: AnyArray | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
     model: Any = None
-
-    @property
-    def table(self) -> TableFile:  # type: ignore[override]
-        """The samples and the channels."""
-        return self.spectra.table
 
     @property
     def shape(self) -> tuple[int, int] | None:
@@ -159,10 +146,7 @@ class UnmixRun(Run):
 
     @cached_property
     def points(self) -> Points:
-        """The points of the certificate: the samples, after the components where these are no
-        samples."""
-        if self.chosen is not None:
-            return self.samples
+        """The points of the certificate: the components, then the samples."""
         return stack_rows(self.H, self.samples, like=self.samples)
 
     @cached_property
@@ -201,10 +185,8 @@ class UnmixRun(Run):
 
     @property
     def names(self) -> list[str]:
-        """ "component 0" and so on, or the name of the sample that was chosen."""
-        if self.chosen is None or self.table.sample_names is None:
-            return [f"component {k}" for k in range(len(self.components))]
-        return [f"component {k}: {self.table.samples[i]}" for k, i in enumerate(self.chosen)]
+        """ "component 0" and so on."""
+        return [f"component {k}" for k in range(len(self.components))]
 
     @property
     def unit_of_distance(self) -> str:
@@ -215,16 +197,11 @@ class UnmixRun(Run):
     @property
     def openness(self) -> FloatArray:
         """The length of the spread of each component, as a share of the component's length."""
-        if self.spread is None:
-            return np.zeros(0)
         return row_lengths(self.spread) / row_lengths(self.components)
 
     @property
-    def sureness(self) -> str | None:
-        """What is sure of the components and what is not, in a sentence; None where nothing is
-        known about that."""
-        if self.spread is None:
-            return None
+    def sureness(self) -> str:
+        """What is sure of the components and what is not, in a sentence."""
         order = np.argsort(self.openness, kind="stable")
         said = [f"{self.names[k]} to within {self.openness[k]:.2g}" for k in order]
         return (
@@ -259,7 +236,7 @@ class UnmixRun(Run):
     def arrays(self) -> dict[str, Any]:
         """Components, abundances, and what else the search found."""
         optional = {"wavelengths": self.wavelengths, "left_out": self.spectra.left_out}
-        optional |= {"spread": self.spread, "fixed": self.fixed}
+        optional |= {"fixed": self.fixed}
         return {
             "components": self.components,
             "rays": self.H,
@@ -268,6 +245,7 @@ class UnmixRun(Run):
             "residuals": self.distances,
             "outliers": self.outliers,
             "feature_noise": self.noise,
+            "spread": self.spread,
             **{name: array for name, array in optional.items() if array is not None},
         }
 
@@ -276,9 +254,8 @@ class UnmixRun(Run):
         lengths = {"wavelength": arrays["wavelengths"].tolist()} if "wavelengths" in arrays else {}
         heading = ["feature", *lengths, *self.names]
         for name, file in (("components", ENDMEMBERS), ("spread", SPREAD)):
-            if name in arrays:
-                columns = [self.table.features.tolist(), *lengths.values(), *arrays[name].tolist()]
-                write_csv(folder / file, heading, zip(*columns, strict=True))
+            columns = [self.table.features.tolist(), *lengths.values(), *arrays[name].tolist()]
+            write_csv(folder / file, heading, zip(*columns, strict=True))
         values = np.column_stack([arrays["abundances"], arrays["residuals"]])
         names = [*self.names, "distance"]
         if self.shape is not None:
@@ -306,9 +283,11 @@ class UnmixRun(Run):
         """Components, outliers and noise are those of the data and the cone, and the abundances
         those of the nearest mixtures."""
         asked, said = stored.facts["parameters"], stored.facts["results"]
-        cone, was_auto, arrays = stored_cone(stored), asked["n_components"] == "auto", stored.arrays
+        cone, arrays = stored.needed_cone(), stored.arrays
+        was_auto = asked["n_components"] == "auto"
         _check_form(stored, cone, read.table)
         run = cls(
+            read.table,
             read,
             components=arrays["components"],
             H=arrays["rays"].astype(np.float64),
@@ -317,18 +296,17 @@ class UnmixRun(Run):
             outliers=arrays["outliers"],
             noise=arrays["feature_noise"],
             cone=cone,
-            chosen=cone.ray_indices if asked["method"] == "samples" else None,
             wavelengths=arrays.get("wavelengths"),
             rank_reason=said.get("rank_reason") if was_auto else None,
             candidates=[(one["name"], one["J"]) for one in said["candidates"]],
-            spread=arrays["spread"] if asked["method"] == "unmixing" else None,
+            spread=arrays["spread"],
             fixed=arrays["fixed"] if asked["fixed"] else None,
             parameters={name: asked[name] for name in cls.form["parameters"]},
             timings=stored.facts["timings"],
         )
         _check_search(run)
         samples = run.table.samples
-        names = [*(run.names if cone.n_points > len(samples) else []), *samples]
+        names = [*run.names, *samples]
         verdict = verify_cone(cone, run.points, names, "sample", tol)
         _check_weights(run, names)
         sentence = (
@@ -336,13 +314,13 @@ class UnmixRun(Run):
             f" components than {verdict.largest_residual:.3g} of its length (tol ="
             f" {verdict.tol:.3g})."
         )
-        unproven: dict[str, tuple[str, ...]] = {}
+        unproven: dict[str, tuple[str, ...]] = {
+            "the candidates and their spread": ("results.candidates",)
+        }
         if was_auto:
             unproven["the choice of the number of components"] = ("results.rank_reason",)
-        if run.spread is not None:
-            unproven["the candidates and their spread"] = ("results.candidates",)
-            if asked["outliers"] == "auto":
-                unproven["which samples were left out"] = ()
+        if asked["outliers"] == "auto":
+            unproven["which samples were left out"] = ()
         return Checked(run, sentence, verdict, unproven)
 
     def __repr__(self) -> str:
@@ -353,7 +331,6 @@ def unmix(
     spectra: Spectra,
     n_components: int | Literal["auto"],
     *,
-    method: str = "unmixing",
     sum_to_one: bool = False,
     outliers: float | str = "auto",
     closure: bool = False,
@@ -368,43 +345,36 @@ def unmix(
     spectra : Spectra
         From `conecollapse.io.spectra.read_spectra`.
     n_components : int or "auto"
-        "auto" asks `Unmixing`; with the other methods it chooses among 2 to 10 by `select_rank`
-        with the method "mixture".
-    method : {"unmixing", "min-volume", "samples"}
-        `Unmixing`, which chooses among many candidates; `MinVolumeNMF`, which needs no pure
-        samples; or `SeparableNMF`, which chooses the purest samples as components.
     sum_to_one : bool
         Whether abundances are shares of a sample.
     outliers : float or "auto"
         Share of the samples to leave out because they fit no mixture.
     closure : bool
         Whether the amounts of a sample sum to one, and the lengths of the components are found for
-        that; only of `Unmixing`.
+        that.
     fixed : (k, n_features) array or path, optional
-        Known components; only of `Unmixing`. A file has a row for each, matched by the names of the
+        Known components. A file has a row for each, matched by the names of the
         features where both files have them.
     wavelengths : (n_features,) array, optional
         Of the features, for the results; those of the file by default.
     """
     table = spectra.table
-    if method not in METHODS:
-        raise InvalidInputError(
-            f"{argument('method')} must be one of {', '.join(METHODS)}; got {method!r}."
-        )
-    if method != "unmixing" and (closure or fixed is not None):
-        name = argument("closure", True) if closure else argument("fixed", ...)
-        raise InvalidInputError(f"{name} is only for {argument('method', 'unmixing')}.")
     if closure and sum_to_one:
         raise InvalidInputError(
             f"{argument('closure', True)} makes the amounts themselves sum to one; leave"
             f" {argument('sum_to_one', True)} out."
         )
-    ranks = _check_components(n_components, table, method)
+    most = min(table.n_samples, table.n_features)
+    if n_components != "auto" and n_components > most:
+        what = "samples" if table.n_samples <= table.n_features else "features"
+        raise InvalidInputError(
+            f"{n_components} components were asked for, but there are only {most} {what}; ask for"
+            " at most that many."
+        )
     if isinstance(fixed, (str, PathLike)):
         fixed = _read_fixed(Path(fixed), table)
     asked = {
         "n_components": n_components,
-        "method": method,
         "sum_to_one": sum_to_one,
         "outliers": outliers,
         "closure": closure,
@@ -412,8 +382,11 @@ def unmix(
     }
     timings: dict[str, float] = {}
     with timed(timings, "unmixing", progress):
-        model, rank_reason = _fit(table, ranks, asked, fixed)
+        model = estimators.Unmixing(
+            n_components, outliers=outliers, closure=closure, fixed_components=fixed
+        ).fit(table)
     return UnmixRun(
+        table,
         spectra,
         components=model.components_,
         H=model._fitted.components,
@@ -422,35 +395,15 @@ def unmix(
         outliers=np.asarray(model.outliers_),
         noise=model.feature_noise_,
         cone=model.cone_,
-        chosen=getattr(model, "ray_indices_", None),
         wavelengths=spectra.table.wavelengths if wavelengths is None else wavelengths,
-        rank_reason=rank_reason,
-        candidates=getattr(model, "candidates_", ()),
-        spread=getattr(model, "spread_", None),
+        rank_reason=model.reason_ if n_components == "auto" else None,
+        candidates=model.candidates_,
+        spread=model.spread_,
         fixed=fixed,
         parameters=asked,
         timings=timings,
         model=model,
     )
-
-
-def _fit(
-    table: TableFile, ranks: range, asked: Mapping[str, Any], fixed: AnyArray | None
-) -> tuple[Any, str | None]:
-    """The estimator that was asked for, and why it has so many components where that was not
-    said."""
-    r, outliers = asked["n_components"], asked["outliers"]
-    if asked["method"] == "unmixing":
-        model = estimators.Unmixing(
-            r, outliers=outliers, closure=asked["closure"], fixed_components=fixed
-        ).fit(table)
-        return model, model.reason_ if r == "auto" else None
-    rank = estimators.select_rank(table.X, ranks, "mixture") if r == "auto" else None
-    kind = getattr(estimators, METHODS[asked["method"]])
-    found = kind(
-        r if rank is None else rank.rank, sum_to_one=asked["sum_to_one"], outliers=outliers
-    )
-    return found.fit(table), None if rank is None else rank.reason
 
 
 def _read_fixed(file: Path, table: TableFile) -> FloatArray:
@@ -475,22 +428,6 @@ def _read_fixed(file: Path, table: TableFile) -> FloatArray:
     return values
 
 
-def _check_components(r: int | Literal["auto"], table: TableFile, method: str) -> range:
-    """The numbers of components to try; a number that the table cannot have is refused."""
-    if r == "auto" and method == "unmixing":
-        return range(0)
-    most = min(table.n_samples, table.n_features)
-    what = "samples" if table.n_samples <= table.n_features else "features"
-    if r == "auto":
-        return rank_candidates(most, what)
-    if r > most:
-        raise InvalidInputError(
-            f"{r} components were asked for, but there are only {most} {what}; ask for at most that"
-            " many."
-        )
-    return range(r, r + 1)
-
-
 def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -> None:
     """The maps as NumPy has them, and as the program that wrote the cube does."""
     np.save(folder / MAPS, maps)
@@ -509,21 +446,18 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
     arrays, asked = stored.arrays, stored.facts["parameters"]
     n, m, r = table.n_samples, table.n_features, cone.n_rays
     shapes = {"components": (r, m), "rays": (r, m), "unit": (), "abundances": (n, r)}
-    shapes |= {"feature_noise": (m,), "residuals": (n,)}
+    shapes |= {"feature_noise": (m,), "residuals": (n,), "spread": (r, m)}
     needed = {name: ("f", shape) for name, shape in shapes.items()}
-    if asked["method"] == "unmixing":
-        needed["spread"] = "f", (r, m)
     if asked["fixed"]:
         needed["fixed"] = "f", (asked["fixed"], m)
-    check_arrays(stored, needed | {"outliers": ("b", (n,))})
+    stored.check_arrays(needed | {"outliers": ("b", (n,))})
     if asked["n_components"] not in (r, "auto") or (asked["closure"] and asked["sum_to_one"]):
         raise CertificateError(
             f"{FACTS} claims the parameters {quoted(asked)}, which no run has that ends with"
             f" the {r} components of {CERTIFICATE}."
         )
-    n_points = n if asked["method"] == "samples" else n + r
     is_whole = isinstance(cone.certificate, ApproximateCertificate) and cone.holds_rays
-    if (cone.n_points, cone.dim) != (n_points, m) or not is_whole:
+    if (cone.n_points, cone.dim) != (n + r, m) or not is_whole:
         raise CertificateError(
             f"{CERTIFICATE} is not about the {n} samples and {r} components of the run."
         )
@@ -535,14 +469,11 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
 def _check_search(run: UnmixRun) -> None:
     """The components are those of the certificate; what was left out, and the noise, follow from
     the data."""
-    from conecollapse.estimators._mixture import read_feature_noise
     from conecollapse.factorization.mixtures.unmixing import leave_out, noise_of_features
 
     samples, r = run.samples, len(run.components)
     eps = float(np.finfo(run.components.dtype).eps)
     same = np.allclose(run.components, run.H * run.unit, rtol=eps, atol=0)
-    if run.chosen is not None:
-        same = same and bool((as_dense(samples[run.chosen]) == run.H).all())
     if run.fixed is not None:
         same = same and _are_parallel(run.H[: len(run.fixed)], run.fixed)
     if not same or not (run.H >= 0).all():
@@ -550,10 +481,9 @@ def _check_search(run: UnmixRun) -> None:
             f"the components in {FACTORS} are not those that {CERTIFICATE} is about."
         )
     filled, asked = row_lengths(samples) > 0, run.parameters
-    searches_again = asked["method"] == "unmixing" and asked["outliers"] == "auto"
-    # then the choice itself says which samples stand out
+    # with "auto" the choice itself says which samples stand out
     away = run.outliers | ~filled
-    if not searches_again:
+    if asked["outliers"] != "auto":
         away = leave_out(samples, filled, r, asked["outliers"])
     for i in np.flatnonzero(away != run.outliers)[:1]:
         raise CertificateError(
@@ -561,8 +491,7 @@ def _check_search(run: UnmixRun) -> None:
             f" {quoted(str(run.table.samples[i]))}, but the data say {bool(away[i])}."
         )
     kept = samples[np.flatnonzero(~away)]
-    is_chosen = asked["method"] == "unmixing"
-    noise = noise_of_features(kept, r) if is_chosen else read_feature_noise(kept, r, "auto")
+    noise = noise_of_features(kept, r)
     off = np.abs(run.noise / noise - 1)
     for j in np.flatnonzero(~(off <= NOISE_PRECISION))[:1]:
         raise CertificateError(

@@ -187,6 +187,20 @@ class BlockedTable(Table):
         return self.survey.peak / self.unit
 
     @property
+    def n_entries(self) -> int:
+        return self.survey.n_entries
+
+    @property
+    def n_stored(self) -> int:
+        """How many entries take memory."""
+        count = self.survey.n_entries
+        return count if self.is_sparse else self.shape[0] * self.shape[1]
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.dtype == np.float32 and self.survey.is_rounded
+
+    @property
     def filled(self) -> BoolArray:
         return self.survey.filled
 

@@ -14,18 +14,21 @@ import scipy.sparse as sp
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
+from conecollapse.tables.in_memory import is_rounded
 
 
 @dataclass(frozen=True)
 class BlockSurvey:
     """Of one block: the largest entry of each column, squared lengths of the columns in units of
-    that, which rows hold anything; how many entries are stored, and whether as a sparse array."""
+    that, which rows hold anything, how many entries are not zero; whether it is a sparse array, and
+    whether it may carry the rounding of float32."""
 
     peaks: FloatArray
     squares: FloatArray
     filled: BoolArray
     n_entries: int
     is_sparse: bool
+    is_rounded: bool
 
 
 def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
@@ -47,13 +50,15 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
         squares = np.bincount(
             columns, weights=np.square(data / _or_one(peaks)[columns]), minlength=width
         ).astype(np.float64)
-        return BlockSurvey(peaks, squares, np.diff(block.indptr) > 0, block.nnz, True)
+        filled, count = np.diff(block.indptr) > 0, block.nnz
+        return BlockSurvey(peaks, squares, filled, count, True, is_rounded(block.data))
     peaks = block.max(axis=0).astype(np.float64)
     squares, units = np.zeros(width), _or_one(peaks)
     for rows in np.array_split(block, max(1, block.size // 2**20)):
         scaled = rows / units
         squares += np.einsum("ij,ij->j", scaled, scaled)
-    return BlockSurvey(peaks, squares, block.any(axis=1), block.size, False)
+    filled, count = block.any(axis=1), int(np.count_nonzero(block))
+    return BlockSurvey(peaks, squares, filled, count, False, is_rounded(block))
 
 
 def _or_one(peaks: FloatArray) -> FloatArray:
@@ -101,8 +106,9 @@ class Survey:
     peaks: FloatArray  # (n_features,) largest entries of the columns
     lengths: FloatArray  # (n_features,) of the columns
     filled: BoolArray  # (n_samples,) which samples hold anything
-    n_entries: int  # that are stored
+    n_entries: int  # that are not zero
     is_sparse: bool
+    is_rounded: bool  # whether entries may carry the rounding of float32
 
     @classmethod
     def of(cls, grid: list[list[BlockSurvey]]) -> Survey:
@@ -124,6 +130,7 @@ class Survey:
             np.concatenate(filled),
             sum(block.n_entries for block in blocks),
             any(block.is_sparse for block in blocks),
+            any(block.is_rounded for block in blocks),
         )
 
     @property

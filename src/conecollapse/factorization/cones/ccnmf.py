@@ -62,9 +62,7 @@ from conecollapse.factorization.orthogonal.constraints import Constraints
 from conecollapse.factorization.orthogonal.em import disjoint_error
 from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.factorization.result import Factorization, squared_error
-from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
-from conecollapse.geometry.undecided import undecided
 from conecollapse.tables import Table, as_table
 
 WEIGHTINGS = ("mass", "unit")
@@ -198,11 +196,15 @@ def data_cone(
             effort = "exact"
         if effort == "none":
             if X.inverse is None:
+                from conecollapse.geometry.undecided import undecided
+
                 return undecided(X, tol)
             effort = "quick"
         return Cone.from_table(X, tol, effort, progress=teller())
     points = as_points(X.points(), "X.T")
     if method == "paper":
+        from conecollapse.geometry.collapse import collapse
+
         return collapse(points, eta=eta, tol=tol)
     return Cone.approximate(
         points, max_residual=max_residual, max_rays=max_rays, weighting=weighting

@@ -34,7 +34,7 @@ from conecollapse._linalg import is_sparse, unit_columns, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.affinity.graphs import SELF_LOOP, diffused, neighbor_rows
 from conecollapse.affinity.neighbors import are_mostly_zeros, as_compared
-from conecollapse.affinity.sketch import GATHERED, SAMPLE_ROWS, digest, gathered, random_rows
+from conecollapse.affinity.sketch import GATHERED, SAMPLE_ROWS, gathered, random_rows
 from conecollapse.affinity.views import N_NEIGHBORS, Choice, Samples, choose_view
 from conecollapse.factorization.cones.ccnmf import data_cone, ray_weights, weighted_rays
 from conecollapse.factorization.initial_factors import spectral_embedding
@@ -377,13 +377,11 @@ def distinct_samples(
         entries = as_compared(X.rows(representatives), mostly_zeros).array
         return Samples(entries, mostly_zeros), representatives, group
     blocked, graph = blocked.along(0), graph or GraphOptions()
-    found = digest(blocked)
-    mostly_zeros = are_mostly_zeros(found.n_entries, blocked.shape)
-    n_stored = found.n_entries if mostly_zeros else int(np.prod(blocked.shape))
+    mostly_zeros = are_mostly_zeros(blocked.n_entries, blocked.shape)
+    n_stored = blocked.n_entries if mostly_zeros else int(np.prod(blocked.shape))
     if n_stored <= graph.gathered:
-        table = gathered(blocked)
-        return distinct_samples(table, n_components, rng)
-    representatives, group = identical(found.keys, n_components)
+        return distinct_samples(gathered(blocked), n_components, rng)
+    representatives, group = identical(blocked.row_keys(), n_components)
     chosen, rows = random_rows(blocked, rng, graph.sample_rows)
     some = stored(as_table(rows), sparse=mostly_zeros).array
     samples = Samples(some, mostly_zeros, blocked, representatives, group[chosen])

@@ -31,8 +31,8 @@ import numpy as np
 from conecollapse._kernels import kernel
 from conecollapse._nnls.factor import (
     DEPENDENT_SQUARE,
-    State,
     append_product,
+    new_state,
     remove,
     restore,
     solve_triangle,
@@ -72,7 +72,7 @@ def stepwise(
             unit_G,
             unit_C,
             limits,
-            (State.of(limits.room), State.of(limits.room)),
+            (new_state.py_func(limits.room, 0, False), new_state.py_func(limits.room, 0, False)),
             X,
             start,
             stop,
