@@ -27,7 +27,15 @@ from sklearn.base import clone
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.exceptions import ConvergenceWarning
 
-from conecollapse import Cone, MinVolumeNMF, MultiplicativeNMF, SeparableNMF, nnls, select_rank
+from conecollapse import (
+    Cone,
+    MinVolumeNMF,
+    MultiplicativeNMF,
+    SeparableNMF,
+    Unmixing,
+    nnls,
+    select_rank,
+)
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.selections import snpa, spa, vca
 from conecollapse.geometry.separable_bound import recovery_bound
@@ -76,7 +84,7 @@ def sets():
             f" {pairs(NMF(r, init='nndsvda', max_iter=500).fit(X).components_, M)[0].mean():6.2f}"
             " degrees"
         )
-        for model in (SeparableNMF(r), MinVolumeNMF(r)):
+        for model in (Unmixing(r), SeparableNMF(r), MinVolumeNMF(r)):
             start = time.process_time()
             model.fit(X)
             seconds = time.process_time() - start
@@ -106,7 +114,11 @@ def sets():
 def bad():
     for name in SETS:
         X, M, _ = load(name)
-        for model in (SeparableNMF(len(M), outliers="auto"), MinVolumeNMF(len(M), outliers="auto")):
+        for model in (
+            Unmixing(len(M)),
+            SeparableNMF(len(M), outliers="auto"),
+            MinVolumeNMF(len(M), outliers="auto"),
+        ):
             row = [f"clean {pairs(model.fit(X).components_, M)[0].mean():.2f}"]
             for share in (0.001, 0.02):
                 means = []
@@ -136,6 +148,7 @@ def cells():
     """Raw counts, with defaults."""
     X, z = sparse_set("RNAMIX_CELSEQ2")
     for model in (
+        Unmixing(3),
         MinVolumeNMF(3),
         SeparableNMF(3),
         MinVolumeNMF(3, feature_noise="equal"),

@@ -321,10 +321,10 @@ def forgeries(path, seal):
             rest = {key: value for key, value in arrays.items() if key != name}
             yield f"{path.name}: {name} missing", lambda rest=rest: np.savez(path, **rest)
             # a coefficient that is rounding is as true at another ray
-            weights = arrays.get(name.replace(".indices", ".data"), ()) if "." in name else ()
+            weights = arrays[name.replace(".indices", ".data")] if name.endswith(".indices") else ()
             rounding = {f"entry ({i},)" for i in np.flatnonzero(np.abs(weights) < ROUNDING)}
             for place, false in forged_array(array):
-                if name.endswith(".indices") and place in rounding:
+                if place in rounding:
                     continue
                 yield (
                     f"{path.name}: {name}, {place}",

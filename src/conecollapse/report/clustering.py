@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from conecollapse import plots
-from conecollapse._errors import ConeCollapseError
+from conecollapse._errors import ConeCollapseError, first_of
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.clusters import NO_CLUSTER, cluster_sizes, largest_elsewhere
 from conecollapse.metrics import (
@@ -336,10 +336,9 @@ def _outliers(found: Subject) -> Section:
         " 1.5 times the quartiles' spread)."
     )
     if worst:
-        more = f" and {len(worst) - TOP} more" if len(worst) > TOP else ""
         verb = "samples are far from their" if len(worst) > 1 else "sample is far from its"
-        names = ", ".join(found.samples[worst[:TOP]])
-        words = f"{len(worst)} {verb} cluster by Tukey's rule: {names}{more}."
+        names = first_of(found.samples[worst], TOP)
+        words = f"{len(worst)} {verb} cluster by Tukey's rule: {names}."
     spread = Chart(
         "residuals", draw_residuals(found.run.labels, found.run.n_clusters, far), DISTANCE
     )

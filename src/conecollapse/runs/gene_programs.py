@@ -144,22 +144,21 @@ class ProgramsRun(Run):
         }
 
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
-        """Write programs.csv (features x programs), usages.csv (samples x programs) and
-        markers.csv."""
+        """Write programs.csv (features x programs), usages.csv (samples x programs, and the batch
+        where it is known) and markers.csv."""
         names = [f"program_{k}" for k in range(self.n_programs)]
         columns = [*arrays["spectra"].tolist(), *arrays["z_scores"].tolist()]
         heading = ["feature", *names, *(f"{name}_z" for name in names)]
         features = self.table.features.tolist()
         write_csv(folder / PROGRAMS, heading, zip(features, *columns, strict=True))
-        cells = zip(self.table.samples.tolist(), arrays["usages"].tolist(), strict=True)
-        write_csv(folder / USAGES, ["sample", *names], ([name, *row] for name, row in cells))
+        cells = [self.table.samples.tolist(), *arrays["usages"].T.tolist()]
+        heading = ["sample", *names]
+        if self.batches is not None:
+            heading, cells = [*heading, "batch"], [*cells, self.batches.tolist()]
+        write_csv(folder / USAGES, heading, zip(*cells, strict=True))
         tops = top_features(arrays["spectra"], self.table.features, TOP)
-        write_markers(
-            folder,
-            "program",
-            arrays["spectra"],
-            [[top for top in some if top.lead > 0] for some in tops],
-        )
+        leading = [[top for top in some if top.lead > 0] for some in tops]
+        write_markers(folder, "program", arrays["spectra"], leading)
 
     @classmethod
     def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:  # noqa: ARG003
