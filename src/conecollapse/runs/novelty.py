@@ -27,7 +27,7 @@ from conecollapse.runs.verifying import check_hashes, find_data
 
 if TYPE_CHECKING:
     from conecollapse.estimators import ConeNovelty
-    from conecollapse.estimators._explain import NovelFeature
+    from conecollapse.estimators._fitted import NovelFeature
 
 HEADING = ["sample", "distance", "novel", "features"]
 WHERE = ("path", "absolute", "source", "why", "sha256")
