@@ -118,12 +118,6 @@ class Placement:
             C = C + np.asarray(unit_rows(samples)[0] @ self.loads)
         return np.asarray(C, np.float64), near
 
-    def reordered(self, order: IntArray) -> Placement:
-        """With the clusters in this order."""
-        loads = None if self.loads is None else self.loads[:, order]
-        judgement = None if self.judgement is None else self.judgement.ordered(order)
-        return replace(self, images=self.images[:, order], loads=loads, judgement=judgement)
-
     def decide(self, scores: AnyArray, near: Sparse) -> FloatArray:
         """Log-probabilities of the clusters for new samples from their scores and the evidence of
         their neighbours.
