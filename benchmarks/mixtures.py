@@ -6,7 +6,7 @@ epsilon-cones and scikit-learn's NMF python benchmarks/mixtures.py bad         #
 python benchmarks/mixtures.py cells       # RNAMIX_CELSEQ2 python benchmarks/mixtures.py signatures
 # planted counts; salamander-learn's MvNMF where it is installed python benchmarks/mixtures.py bound
 # the theorem in 1000 draws python benchmarks/mixtures.py topics      # REUTERS and WEBKB4, or those
-named python benchmarks/mixtures.py ranks 5     # select_rank(method="mixture") on the sets and on
+named python benchmarks/mixtures.py ranks 5     # the number of components, on the sets and on
 families of scenes python benchmarks/mixtures.py family 10   # families of scenes: every method, and
 MinVolumeNMF by how much volume is penalised
 """
@@ -34,8 +34,8 @@ from conecollapse import (
     SeparableNMF,
     Unmixing,
     nnls,
-    select_rank,
 )
+from conecollapse.factorization.mixtures.number import count as count_of
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.selections import snpa, spa, vca
 from conecollapse.geometry.separable_bound import recovery_bound
@@ -333,16 +333,16 @@ def topics(names, n_topics=20, n_words=2000):
 
 
 def ranks(count):
-    """What each of the four estimates says on the sets, with the seconds of processor time; then on
+    """The number of components of the sets, with the seconds of processor time; then on
     ``count`` scenes of each family."""
     tables = {name: (load(name)[0], len(load(name)[1])) for name in SETS}
     tables["RNAMIX_CELSEQ2"] = (sparse_set("RNAMIX_CELSEQ2")[0], 3)
     for name, (X, r) in tables.items():
         start = time.process_time()
-        chosen = rank_of(X)
+        chosen = count_of(X)
         seconds = time.process_time() - start
         print(
-            f"{name}: {r} components, chosen {chosen.rank}: {chosen.reason}; {seconds:.1f} s of"
+            f"{name}: {r} components, chosen {chosen.r}: {chosen.reason}; {seconds:.1f} s of"
             " processor time",
             flush=True,
         )
@@ -363,12 +363,6 @@ def ranks(count):
         )
 
 
-def rank_of(X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return select_rank(X, range(2, 11), "mixture", random_state=0)
-
-
 def ranks_off(made, most=1000):
     """How far the choice is from the number of components, on at most so many samples."""
     X, H, _ = made
@@ -378,7 +372,7 @@ def ranks_off(made, most=1000):
         if len(X) > most
         else slice(None)
     )
-    return int(rank_of(X[kept]).rank - len(H))
+    return int(count_of(X[kept]).r - len(H))
 
 
 VALUES = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -1,5 +1,5 @@
-"""How many components? Answers for clusters, for components of a plain NMF, and for mixtures, at
-each candidate rank."""
+"""How many components? Answers for clusters and for components of a plain NMF, at each candidate
+rank. (For mixtures `Unmixing` counts them.)"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from conecollapse.factorization.resampling.rank_of_clusters import (
     prediction,
     stability,
 )
-from conecollapse.factorization.resampling.rank_of_components import heldout, mixture, residual
+from conecollapse.factorization.resampling.rank_of_components import heldout, residual
 from conecollapse.factorization.resampling.rank_selection import RankSelection
 from conecollapse.tables import Table, as_table, recognised
 from conecollapse.tables.incomplete import incomplete_table
@@ -44,7 +44,6 @@ METHODS = (
     "heldout",
     "consensus",
     "residual",
-    "mixture",
 )
 ENOUGH_SAMPLES = 2000  # larger tables are represented by this many random samples
 
@@ -73,8 +72,7 @@ def select_rank(
         With "heldout", NaN in a dense table is a missing entry; the other methods refuse it.
     candidates : iterable of int
         Ranks to try.
-    method : {"auto", "prediction", "stability", "eigengap", "heldout", "consensus", "residual", \
-"mixture"}
+    method : {"auto", "prediction", "stability", "eigengap", "heldout", "consensus", "residual"}
         - *auto*: "prediction" for counts of cells if no estimator is given, else "stability".
         - *prediction*: for counts of cells. Chosen: the rank whose clusters, by k-means of the
           principal components of `conecollapse.affinity.counts`, best predict each sample's counts
@@ -99,11 +97,6 @@ def select_rank(
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same
           data with each feature shuffled over the samples. Chosen: the last rank whose gain exceeds
           the gain on shuffled data.
-        - *mixture*: for spectra and other mixtures. Chosen: the last rank at which the components
-          of `MinVolumeNMF` lie clear of each other's cone, by at least 0.12, but not below the rank
-          before the largest fall of the singular values, and at most one above it. The scores are
-          these distances. ``reason`` has both estimates, the elbow of the volume of the components
-          and an estimate from the noise, and says whether the four disagree.
     estimator : estimator, optional
         Any clusterer with a parameter ``n_components`` or ``n_clusters`` and a method
         ``fit_predict``, scikit-learn's for example; for "residual" it needs
@@ -165,8 +158,6 @@ def select_rank(
         method = "stability" if method == "auto" else method
         if method == "eigengap":
             return eigengap(table, ranks, base, rng)
-        if method == "mixture":
-            return mixture(table, ranks)
         if method == "heldout":
             return heldout(
                 table, ranks, n_runs, rng, Fits(base, method, len(ranks) * n_runs, callback)

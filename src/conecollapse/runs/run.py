@@ -155,7 +155,7 @@ class Stored:
         said = self.facts["results"]
         return {
             "choice": {name: said.get(name) for name in ("rank_reason", "rank_curve")},
-            "status": {name: said[name] for name in ("converged", "status")},
+            "status": {key: said[key] for key in ("converged", "status", "view") if key in said},
         }
 
     def width(self, name: str) -> int:
