@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import platform
+import shutil
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -37,6 +38,7 @@ from conecollapse.runs.folder import (
     FACTORS,
     FACTS,
     FORMAT,
+    MODEL,
     REPORT,
     check_folder,
     staged,
@@ -220,7 +222,7 @@ def save(
     write_report: Callable[[Path, Any], None] | None = None,
     *,
     force: bool = False,
-    model: bool = True,
+    model: bool | Path = True,
 ) -> Path:
     """Write ``run`` to ``folder``, all of it or nothing.
 
@@ -233,9 +235,10 @@ def save(
         Called as ``write_report(path, run)`` to write ``report.html``.
     force : bool
         Replace an earlier run; a folder that holds anything else is refused all the same.
-    model : bool
-        Keep what `predict` needs, where the kind of run has such a model. The folder then holds
-        data: samples that new ones are compared with, or components.
+    model : bool or path
+        Keep what `predict` needs, where the kind of run has a model; or the file of an earlier run
+        that has it. The folder then holds data: samples that new ones are compared with, or
+        components.
 
     Returns
     -------
@@ -257,7 +260,9 @@ def save(
         if run.cone is not None:
             run.cone.save(staging / CERTIFICATE)
         is_finished = _write_page(staging / REPORT, run, write_report)
-        if model and run.fitted is not None:
+        if isinstance(model, Path) and model.is_file():
+            shutil.copy(model, staging / MODEL)
+        elif model and run.fitted is not None:
             kept = {"fitted": run.fitted, "preparation": dict(run.table.constants)}
             write_model(staging, kept)
         said = facts_of(run, path)

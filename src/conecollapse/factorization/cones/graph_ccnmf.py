@@ -250,11 +250,12 @@ class _Rays:
     weights: FloatArray  # (c,) of the columns of B that are rays: d_k / length
     row_weights: FloatArray
     n_features: int | None = None  # the columns of B; None where B is the identity
+    diffused: DiffusedTable | None = None  # the table, where B is not the identity
 
     def images(self, S: AnyArray) -> AnyArray:
         """``P B S'`` with the rows as long as the diffusion leaves them."""
-        if isinstance(self.table, DiffusedTable) and self.n_features is not None:
-            return self.table.unscaled_times(S.T)
+        if self.diffused is not None:
+            return self.diffused.unscaled_times(S.T)
         return self.table @ S.T / self.row_weights.astype(self.table.dtype)[:, None]
 
     def loads(self, S: AnyArray) -> AnyArray | None:
@@ -286,7 +287,8 @@ def _diffused_features(
         accuracy=ACCURACY,
         dtype=np.float32,
     )
-    return _Rays(table, cone, d / lengths[cone.ray_indices], row_weights, B.shape[1])
+    weights = d / lengths[cone.ray_indices]
+    return _Rays(table, cone, weights, row_weights, B.shape[1], table)
 
 
 def _diffused_graph(
