@@ -152,8 +152,9 @@ def scan(
     lock, rows = Lock(), max(1, TILE // len(A))
 
     def work(start: int, stop: int) -> None:
+        room = np.empty((len(A), rows), np.float32)
         for a in range(start, stop, rows):
-            tile = _scan_tile(points[a : min(a + rows, stop)], A, floor, tol, on_slice)
+            tile = _scan_tile(points[a : min(a + rows, stop)], A, floor, tol, room, on_slice)
             with lock:
                 found.append(tile._replace(point=tile.point + a, n_points=0))
                 if sum(len(part.which) for part in found) > MANY * len(A):
@@ -165,7 +166,7 @@ def scan(
 
 
 def _scan_tile(
-    points: Points, A: AnyArray, floor: FloatArray, tol: float, on_slice: bool
+    points: Points, A: AnyArray, floor: FloatArray, tol: float, room: AnyArray, on_slice: bool
 ) -> Leaders:
     Q, filled = _on_slice(points) if on_slice else (points, np.arange(points.shape[0]))
     single, Q = A.astype(np.float32, copy=False), Q.astype(np.float32, copy=False)
@@ -173,9 +174,13 @@ def _scan_tile(
     if not len(filled):
         i = np.zeros(0, np.int64)
         return Leaders(0, i, i, np.zeros(0), i, np.zeros((0, dim)))
-    single = single if on_slice else single[: len(A) // 2]
-    V = (Q @ single.T).T if sp.issparse(Q) else single @ Q.T
-    V = V if on_slice else np.concatenate([V, -V])
+    if sp.issparse(Q):
+        V = (Q @ single.T).T
+    else:
+        V = room if len(filled) == room.shape[1] else np.empty((len(A), len(filled)), np.float32)
+        half = len(A) if on_slice else len(A) // 2
+        np.matmul(single[:half], Q.T, out=V[:half])
+        np.negative(V[: len(A) - half], out=V[half:])
     # a dot product of n terms errs by at most n roundoffs of |a| |q|, in any order of summation
     # (Jeannerod & Rump 2013); rounding q and a, and lengths that are not quite 1, add less than 7
     blur = (dim + 7) * SINGLE * float(row_norms(Q).max())
