@@ -9,7 +9,6 @@ from scipy.optimize import nnls
 from conecollapse import Cone
 from conecollapse._linalg import unit_rows
 from conecollapse.geometry.certified import Decisions, group
-from conecollapse.geometry.certified.proof import Proof
 from conecollapse.geometry.certified.settle import settle
 from conecollapse.geometry.certified.supports import decide_by_supports
 
@@ -46,5 +45,5 @@ def cone_by_supports(P, tol=1e-8):
     leaders = np.flatnonzero(leader == np.arange(len(leader)))
     V = U[leaders]
     found = decide_by_supports(V, tol, Decisions.nothing(len(leaders)), most_dense=0)
-    proof = Proof.of_settled(settle(V, tol, found), V.shape[1], found.families)
+    proof = settle(V, tol, found)
     return Cone(V[proof.rays], proof.certificate(V, leaders, leader, apart, tol))

@@ -83,7 +83,6 @@ METHODS = (
     "partial_fit",
     "impute",
     "explain",
-    "explain_samples",
     "verify",
 )
 
@@ -102,6 +101,19 @@ def refuses(call, name, X):
         pytest.fail(f"{name}: {type(error).__name__}: {error}")
     else:
         pytest.fail(f"{name} is taken")
+
+
+def test_what_is_no_table_is_called_by_its_kind():
+    model = conecollapse.HierarchicalNMF(2)
+    for X, message in [
+        (None, "X is None, not a table; pass an array, a sparse array, a data frame or an AnnData"),
+        ({"a": 1}, "X is {'a': 1}, not a table; pass an array"),
+        ([[1, 2], [3, 4], [5]], "row 2 of X has 1 entries, but row 0 has 2; give each row as many"),
+        ("t.csv", r"X holds text \('t.csv'\), not numbers; read_table reads a file"),
+        (["sea", "ship"], r"\('sea'\), not numbers; read_table counts the words of a list"),
+    ]:
+        with pytest.raises(ConeCollapseError, match=message):
+            model.fit(X)
 
 
 def test_text_is_named_by_its_column_and_no_document_is_repeated():
@@ -151,6 +163,9 @@ def test_files_that_are_not_there_are_refused_as_such(name):
 def test_every_estimator_refuses_what_is_no_table_with_an_error_of_this_package(kind):
     takes_gaps = hasattr(kind, "impute")
     model = made(kind)
+    for method in METHODS:
+        if hasattr(model, method) and method != "partial_fit":
+            refuses(getattr(model, method), f"{method} before fit", GOOD)
     for name, X in {**BAD, **NEGATIVE, **({} if takes_gaps else MISSING)}.items():
         refuses(model.fit, f"fit of {name}", X)
         assert not hasattr(model, "components_"), name

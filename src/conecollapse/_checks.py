@@ -14,6 +14,7 @@ from conecollapse._types import AnyArray, Effort, IntArray, Points, Sparse
 SMALLEST_TOL = 1e-10
 LARGEST_ENTRY = 1e300
 LARGEST_COUNT = 2.0**53  # beyond it not every whole number is a float64
+TABLES = ("shape", "__array__", "__dataframe__")  # what a table has one of, if it is no list
 
 
 def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0") -> Points:
@@ -96,13 +97,31 @@ def _frame_values(frame: Any, name: str) -> AnyArray:
 
 
 def check_array(P: Any, name: str) -> None:
-    """Refuse arrays that have not two dimensions, or that hold dates; what else is passed is for
-    others to look at."""
+    """Refuse what is no table, arrays that have not two dimensions or that hold dates, and lists
+    whose rows differ in length; what else is passed is for others to look at."""
+    if isinstance(P, (list, tuple)):
+        _check_rows(P, name)
+    elif not isinstance(P, (str, bytes)) and not any(hasattr(P, kind) for kind in TABLES):
+        raise InvalidInputError(
+            f"{name} is {quoted(P)}, not a table; pass an array, a sparse array, a data frame or an"
+            " AnnData object."
+        )
     if hasattr(P, "ndim") and P.ndim != 2:
         check_no_text(P)
         _check_shape(np.shape(P), name)
     if getattr(getattr(P, "dtype", None), "kind", "f") in "mM":
         _check_dtype(P.dtype, name)
+
+
+def _check_rows(P: list[Any] | tuple[Any, ...], name: str) -> None:
+    """Refuse rows of different lengths, naming the first that differs."""
+    lengths = [len(row) if hasattr(row, "__len__") else 0 for row in P]
+    for i, length in enumerate(lengths):
+        if length != lengths[0] and not any(isinstance(row, str) for row in P):
+            raise InvalidInputError(
+                f"row {i} of {name} has {length} entries, but row 0 has {lengths[0]}; give each row"
+                " as many."
+            )
 
 
 def check_no_text(X: Any) -> None:
@@ -117,9 +136,9 @@ def check_no_text(X: Any) -> None:
         if not isinstance(cell, str) or _is_number(cell):
             continue
         if cells.ndim != 2:
+            does = "counts the words of a list of texts" if cells.ndim else "reads a file"
             raise InvalidInputError(
-                f"X holds texts ({quoted(cell)}), not numbers; read_table counts the words of a"
-                " list of texts."
+                f"X holds text ({quoted(cell)}), not numbers; read_table {does}."
             )
         names = getattr(X, "columns", None)
         column = at[1] if names is None else repr(str(names[at[1]]))

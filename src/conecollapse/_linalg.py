@@ -180,19 +180,18 @@ def row_lengths(R: Points) -> FloatArray:
 
 
 @lru_cache(maxsize=4)
-def projection(n: int, which: int = 0) -> FloatArray:
-    """The fixed random direction along which rows in n dimensions are sorted; there are others, by
-    number."""
-    w = np.random.default_rng(_PROJECTION_SEED + which).standard_normal(n)
+def projection(n: int) -> FloatArray:
+    """The fixed random direction along which rows in n dimensions are sorted."""
+    w = np.random.default_rng(_PROJECTION_SEED).standard_normal(n)
     w.flags.writeable = False
     return w
 
 
 @lru_cache(maxsize=4)
-def near_along(n: int, tol: float, which: int = 0) -> float:
+def near_along(n: int, tol: float) -> float:
     """How far apart unit rows that are within ``tol`` of each other can be along `projection`,
     rounding included."""
-    w = projection(n, which)
+    w = projection(n)
     return float(tol * np.linalg.norm(w) + _ROUNDING * np.abs(w).max(initial=0.0) * np.sqrt(n))
 
 

@@ -270,7 +270,7 @@ def test_rank_selection_takes_any_estimator():
             {"method": "elbow"},
             (
                 "method must be one of auto, prediction, stability, eigengap, heldout, consensus,"
-                " residual, mixture; got 'elbow'"
+                " residual; got 'elbow'"
             ),
         ),
     ],

@@ -526,3 +526,19 @@ def test_errors_wait_for_neither_scikit_learn_nor_solvers():
     )
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == len(WRONG)
+
+
+def test_a_clustering_reads_its_file_once_and_imports_what_it_needs():
+    code = (
+        "import sys\nopened = []\n"
+        "sys.addaudithook(lambda event, args: event == 'open' and opened.append(args[0]))\n"
+        "from conecollapse.cli import main\n"
+        "try:\n    main('cluster genes.csv -k 3 --no-report'.split())\n"
+        "except SystemExit as end:\n    assert end.code == 0\n"
+        "print(sum(str(name).endswith('genes.csv') for name in opened),"
+        " sum(name.partition('.')[0] == 'conecollapse' for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    times, modules = map(int, done.stdout.split()[-2:])
+    assert times == 1
+    assert modules <= 140

@@ -88,6 +88,14 @@ def test_points_of_another_dimension():
         cone.contains([[0, 1e301, 0]])
 
 
+def test_bad_options_of_collapse():
+    for eta in (0, 1, -0.5, "x", np.nan):
+        with pytest.raises(InvalidInputError, match="eta must be a number above 0 and below 1"):
+            collapse(np.eye(2), eta=eta)
+    with pytest.raises(InvalidInputError, match="callback"):
+        collapse(np.eye(3), callback="print")
+
+
 def test_bad_epsilon_options():
     for kwargs, message in [
         ({"max_residual": 0}, "max_residual must be a number above 0 and below 1; got 0"),

@@ -13,10 +13,10 @@ import scipy.spatial
 from conftest import seeds
 
 from conecollapse import CertificateError, Cone, ConeFileError, Hull, nnls
-from conecollapse._nnls import lists
 from conecollapse._nnls.bound import OPTIMAL
-from conecollapse._nnls.constrained import Scaled
+from conecollapse._nnls.constrained import Scaled, bound_values, measure, new_block, solve_block
 from conecollapse._nnls.constraints import Constraints
+from conecollapse._nnls.products import Solved
 
 
 def clouds(dim, rng):
@@ -199,7 +199,7 @@ def shares_over_lists(V, Y, start=None, limit=None):
     options = dict.fromkeys(("upper", "allowed", "weights")) | {"ridge": 0.0, "l1": 0.0}
     constraints = Constraints.checked(options | {"simplex": True}, V.shape[1], len(V), len(Y))
     scaled = Scaled.of(np.ascontiguousarray(V.T), constraints)
-    return scaled, *lists.solve_lists(scaled, Y.copy(), start, limit)
+    return scaled, *solve_block(scaled, None, Y.copy(), slice(0, len(Y)), start, limit, None)
 
 
 def test_short_lists_find_the_nearest_points_of_many():
@@ -244,11 +244,14 @@ def test_the_lower_bound_of_short_lists_holds_for_any_shares(error, n_more):
     shares /= shares.sum(axis=1, keepdims=True)
     scaled, _, _ = shares_over_lists(V, Y)
     B, units = scaled.right_hand_sides(Y)
-    every = np.ones(20, bool)
-    record, _ = lists.judge_shares(scaled, B, units, shares, every.astype(int), every)
-    np.testing.assert_allclose(record.rnorm, np.linalg.norm(shares @ V - Y, axis=1), rtol=1e-12)
-    assert (record.least <= distance * (1 + 1e-12)).all()
-    assert error < 1 or not (record.ending == OPTIMAL).all()
+    block, _ = new_block(scaled, np.empty((0, 80, 80)), B, np.ones((20, 1)), slice(0, 20))
+    solved = Solved(shares, (shares > 0).astype(np.int8), np.zeros(20), np.zeros(20))
+    found = measure(scaled, block, solved)
+    least, _ = bound_values(scaled, None, block, solved, found)
+    rnorm = np.linalg.norm(shares @ V - Y, axis=1)
+    np.testing.assert_allclose(found.rnorm * units, rnorm, rtol=1e-12)
+    assert (least * units <= distance * (1 + 1e-12)).all()
+    assert error < 1 or not (least * units >= rnorm * (1 - 1e-3)).all()
 
 
 @pytest.mark.parametrize("signed", [False, True])

@@ -16,8 +16,10 @@ def test_merging_the_cones_of_parts_gives_the_cone_of_the_whole(seed):
     rng = np.random.default_rng(seed)
     P = planted(rng, int(rng.integers(2, 12)), int(rng.integers(2, 20)), int(rng.integers(5, 60)))
     cut = int(rng.integers(1, len(P)))
+    if seed % 3 == 2:  # supports decide
+        P = P * (rng.random(P.shape) < 0.3)
     A, B = P[:cut], P[cut:]
-    if seed % 2:
+    if seed % 3:
         A, B = sp.csr_array(A), sp.csr_array(B)
     merged = Cone.from_points(A).merge(Cone.from_points(B))
     assert merged.ray_indices.tolist() == Cone.from_points(P).ray_indices.tolist()
@@ -25,20 +27,19 @@ def test_merging_the_cones_of_parts_gives_the_cone_of_the_whole(seed):
     merged.verify(sp.csr_array(P))
 
 
-def test_merging_sparse_cones_with_supports():
-    rng = np.random.default_rng(0)
-    P = sp.random_array((200, 80), density=0.04, rng=rng).tocsr()
-    P = sp.csr_array(sp.vstack([P, P[:50] + P[50:100]]))
-    merged = Cone.from_points(P[:120]).merge(Cone.from_points(P[120:]))
-    assert merged.ray_indices.tolist() == Cone.from_points(P).ray_indices.tolist()
-    merged.verify(P)
-
-
 def test_merging_colinear_rays_and_three_cones():
     P = np.array([[1.0, 0], [1, 1], [2, 0], [0, 3], [0, 1], [3, 1]])
     merged = Cone.from_points(P[:2]).merge(Cone.from_points(P[2:4])).merge(Cone.from_points(P[4:]))
     assert merged.ray_indices.tolist() == [0, 3]
     merged.verify(P)
+    sparse, dense = Cone.from_points(sp.csr_array(np.eye(4)[:2])), Cone.from_points(np.eye(4)[2:])
+    for both in (sparse.merge(dense), dense.merge(sparse)):
+        assert isinstance(both.rays, np.ndarray)
+        assert both.n_rays == 4
+    with pytest.raises(ValueError, match="cones of dimension 4 and 2 cannot be merged"):
+        dense.merge(merged)
+    with pytest.raises(ValueError, match="merge takes another Cone; got int"):
+        dense.merge(3)
 
 
 def test_errors_add_up_honestly_when_cones_merge():
@@ -55,13 +56,6 @@ def test_errors_add_up_honestly_when_cones_merge():
         match=r"point 4: it is 1\.27e-08 away from its combination of rays, more than tol = 1e-08",
     ):
         merged.verify(np.vstack([A, B]), tol=1e-8)
-
-
-def test_cones_of_different_dimension_do_not_merge():
-    with pytest.raises(ValueError, match="cones of dimension 2 and 3 cannot be merged"):
-        Cone.from_points(np.eye(2)).merge(Cone.from_points(np.eye(3)))
-    with pytest.raises(ValueError, match="merge takes another Cone; got int"):
-        Cone.from_points(np.eye(2)).merge(3)
 
 
 def cones():
@@ -84,13 +78,9 @@ def test_a_saved_cone_comes_back_and_still_proves_everything(cone, P, tmp_path):
     assert back.verify(P) == cone.verify(P)
     assert [f.name for f in tmp_path.iterdir()] == ["cone.npz"]
     assert back.path is None  # nobody could check it
-
-
-def test_names_survive(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    cone = Cone.from_points(pandas.DataFrame(np.eye(2), index=["gène", "<script>"]))
-    cone.save(tmp_path / "c.npz")
-    assert Cone.load(tmp_path / "c.npz").ray_names.tolist() == ["gène", "<script>"]
+    cone.ray_names = np.array([f"<gène {i}>" for i in cone.ray_indices])
+    cone.save(tmp_path / "cone.npz")
+    assert Cone.load(tmp_path / "cone.npz").ray_names.tolist() == cone.ray_names.tolist()
 
 
 def test_truncated_files_are_refused(tmp_path):
@@ -101,16 +91,6 @@ def test_truncated_files_are_refused(tmp_path):
         file.write_bytes(whole[:size])
         with pytest.raises(ConeFileError, match="is not a readable cone file"):
             Cone.load(file)
-
-
-def test_damaged_files_are_refused(tmp_path):
-    file = tmp_path / "cone.npz"
-    Cone.from_points(planted(np.random.default_rng(3), 5, 6, 9)).save(file)
-    arrays = dict(np.load(file))
-    del arrays["leader"]
-    np.savez(file, **arrays)
-    with pytest.raises(ConeFileError, match="incomplete or inconsistent cone file"):
-        Cone.load(file)
 
 
 def test_altered_files_are_refused_before_anything_is_used(tmp_path):
@@ -130,8 +110,10 @@ def test_altered_files_are_refused_before_anything_is_used(tmp_path):
         ("tol", np.array(np.nan)),
         ("n_points", np.array(10**6)),
         ("dim", np.array(3)),
+        ("leader", None),
     ]:
-        np.savez(file, **(arrays | {name: value}))
+        kept = {k: v for k, v in (arrays | {name: value}).items() if v is not None}
+        np.savez(file, **kept)
         with pytest.raises(ConeFileError, match="incomplete or inconsistent cone file"):
             Cone.load(file)
 
@@ -187,10 +169,3 @@ def test_missing_file_and_folder(tmp_path):
         Cone.from_points(np.eye(2)).save(tmp_path / "nowhere" / "c.npz")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing.npz"):
         Cone.load(tmp_path / "nothing.npz")
-
-
-def test_a_sparse_cone_and_a_dense_one_give_a_dense_one():
-    sparse, dense = Cone.from_points(sp.csr_array(np.eye(4)[:2])), Cone.from_points(np.eye(4)[2:])
-    for merged in (sparse.merge(dense), dense.merge(sparse)):
-        assert isinstance(merged.rays, np.ndarray)
-        assert merged.n_rays == 4

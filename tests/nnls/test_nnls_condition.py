@@ -17,9 +17,9 @@ from conecollapse._nnls import careful
 from conecollapse._nnls.active_set import active_set_sparse
 from conecollapse._nnls.bound import OPTIMAL, SAFETY, ZERO_RESIDUAL
 from conecollapse._nnls.careful import Passive, Wide, solve_carefully
-from conecollapse._nnls.columns import unit_rows
 from conecollapse._nnls.factor import smallest_singular_value
 from conecollapse._nnls.problem import Problem
+from conecollapse._nnls.products import column_norms
 
 METHODS = ["auto", "bpp", "active-set"]
 MUST = 1.01  # a residual norm may be this multiple of the best one, or a rounding error of b
@@ -191,7 +191,7 @@ def test_a_residual_in_32_digits_is_a_bound_only_where_nothing_is_smaller(seed):
     for x in (best, np.where(np.arange(6) == np.argmax(best), 0.0, best), best + 1.0):
         found = solve_carefully(A, b, x, 18)
         optimum = exact_optimum(A, b, best)
-        assert found.rnorm == pytest.approx(np.linalg.norm(A @ found.x - b), rel=1e-12)
+        assert found.rnorm == pytest.approx(np.linalg.norm(A @ found.X[0] - b), rel=1e-12)
         assert found.least <= optimum * (1 + 1e-12)
         assert found.ending != OPTIMAL or found.rnorm <= 1.001 * optimum + 1e-12
 
@@ -355,14 +355,12 @@ def test_a_triangle_of_32_digits_is_solved_in_its_first_rows():
 
 
 @pytest.mark.parametrize("size", [1e-139, 1.0, 1e139])
-def test_columns_become_unit_rows_and_those_whose_squares_are_lost_are_refused(size):
-    A = np.array([[1.0, 0.0, 0.6], [1.0, 0.0, -0.8], [1.0, 0.0, 0.0]])
-    Z, norms = np.empty((3, 3)), np.empty(3)
-    assert unit_rows(A * size, Z, norms)
-    np.testing.assert_allclose(Z, [[3**-0.5] * 3, [0, 0, 0], [0.6, -0.8, 0]])
+def test_columns_whose_squares_are_lost_are_refused(size):
+    A, norms = np.array([[1.0, 0.0, 0.6], [1.0, 0.0, -0.8], [1.0, 0.0, 0.0]]), np.empty(3)
+    assert column_norms(A * size, norms)
     np.testing.assert_allclose(norms[[0, 2]] / size, [3**0.5, 1], rtol=1e-12)
     for wrong in (np.inf, -np.inf, np.nan, 1e-300, 1.7e308):
-        assert not unit_rows(np.array([[1.0, wrong, 1.0]] * 3), Z, norms)
+        assert not column_norms(np.array([[1.0, wrong, 1.0]] * 3), norms)
 
 
 DOUBTFUL = {
@@ -409,6 +407,6 @@ def test_no_bound_is_above_the_smallest_residual():
             assert found.least <= smallest * (1 + 1e-9)
             if found.ending == OPTIMAL:
                 shown += 1
-                assert (found.x >= 0).all()
+                assert (found.X[0] >= 0).all()
                 assert found.rnorm <= 1.001 * smallest + 1e-12
     assert shown > 100

@@ -257,7 +257,6 @@ def test_the_active_set_alone_gives_the_same_answers():
             np.zeros(k, np.int64),
             B.T @ A - options.get("l1", 0.0),
             np.full((1, n), options.get("upper", np.inf)),
-            np.ones((1, n), bool),
             np.ones(k),
         )
         total, slides = 1.0 if simplex else None, True if "l1" in options else None
@@ -365,9 +364,7 @@ def test_few_bounds_that_bind_are_found_from_the_solution_without_bounds():
     C = rng.random((50, 6)) @ G - 3 * (rng.random((50, 6)) < 0.2)
     free = np.linalg.solve(G, C.T).T
     X, upper = free.copy(), np.full((1, 6), 0.9)
-    side, solved, steps = pivot_complement(
-        np.linalg.inv(G), X, (upper, np.ones((1, 6), bool)), np.abs(C).max(axis=1)
-    )
+    side, solved, steps = pivot_complement(np.linalg.inv(G), X, upper, np.abs(C).max(axis=1))
     assert solved.all()
     assert steps.max() > 0
     assert (X >= 0).all()

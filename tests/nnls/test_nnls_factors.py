@@ -113,7 +113,7 @@ def test_triangle_of_the_passive_products(moves, seed, has_sum):
 
 
 def test_a_column_that_depends_on_the_passive_ones_does_not_enter_the_triangle():
-    state, c = factor.State.of(3), np.ones(3)
+    state, c = factor.new_state(3, 0, False), np.ones(3)
     ones = np.ones((2, 2))
     assert factor.append_product(ones, c, 0, state, 0)
     state.S[0] = 0
@@ -125,7 +125,7 @@ def test_a_column_that_depends_on_the_passive_ones_does_not_enter_the_triangle()
     for angle, enters in ((1e-2, True), (1e-4, False)):
         A = np.array([[1.0, 1.0, 0.0], [0.0, angle, 1.0], [0.0, 0.0, 1e-4]])
         A /= np.linalg.norm(A, axis=0)
-        G, state = A.T @ A, factor.State.of(3)
+        G, state = A.T @ A, factor.new_state(3, 0, False)
         for k in range(2):
             assert factor.append_product(G, c, k, state, k)
             state.S[k] = k
@@ -184,17 +184,16 @@ def test_solutions_scale_with_the_linear_term(solver):
     rng = np.random.default_rng(3)
     A = rng.standard_normal((12, 6))
     G, C, size = A.T @ A, rng.standard_normal((20, 12)) @ A, np.full(20, 4.0)
-    allowed = np.ones((1, 6), bool)
 
     def solve(scale):
         upper = np.full((1, 6), 0.3 * scale)
         if solver == "products":
             of = np.zeros(20, np.int64)
-            problems = products.Problems(G[None], of, scale * C, upper, allowed, scale * size)
+            problems = products.Problems(G[None], of, scale * C, upper, scale * size)
             solved = products.solve(problems)
             return solved.X, solved.side, solved.ending == products.OPTIMAL, solved.steps
         X = scale * np.linalg.solve(G, C.T).T
-        return X, *pivot_complement(np.linalg.inv(G), X, (upper, allowed), scale * size)
+        return X, *pivot_complement(np.linalg.inv(G), X, upper, scale * size)
 
     X, side, is_solved, steps = solve(1.0)
     assert is_solved.any()
@@ -207,9 +206,9 @@ def test_solutions_scale_with_the_linear_term(solver):
 def test_a_start_is_kept_where_it_sums_to_one():
     """Variables are where the start has them; without such a sum a vertex takes its place. No
     step is allowed, so that only the walk over the free ones follows."""
-    upper, allowed = np.array([[0.5, 1.0, 1.0, 1.0]]), np.array([[True, True, True, False]])
+    upper = np.array([[0.5, 1.0, 1.0, 0.0]])
     c = np.array([[0.1, 0.9, 0.2, 0.0]])
-    problems = products.Problems(np.eye(4)[None], np.zeros(1, int), c, upper, allowed, np.ones(1))
+    problems = products.Problems(np.eye(4)[None], np.zeros(1, int), c, upper, np.ones(1))
     for x, total, sides in (
         ([0.5, 0.4, 0.1, 0.0], 1.0, [2, 1, 0, -1]),  # the walk ends at (0.5, 0.5, 0)
         ([0.5, 0.3, 0.0, 0.0], None, [2, 1, 0, -1]),

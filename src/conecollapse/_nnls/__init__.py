@@ -1,26 +1,32 @@
 """Non-negative least squares for any shape, any rank, one right-hand side or a million.
 
 Which method solves a problem of m rows, n columns and k right-hand sides is decided here and
-nowhere else, by this list. Every method fills a `bound.Record`; what a record does not show to be
-optimal is left to the next method of the list, which starts from it.
+nowhere else, by this list; `choose` is numbers 2 to 5 in code. A method is a function ``by_...``
+that fills a `bound.Record`. What a record does not show to be optimal is left to the next method of
+the list, which starts from it.
 
 1. A sum of one, bounds, penalties, masks or weights: `constrained`, the active set on products with
-   bounds (or `lists`, for a sum of one alone over more than `BLAS_COLUMNS` columns, `WIDE` times as
-   many as rows). What float64 does not show to be optimal becomes a plain problem.
-2. At least `MANY_SIDES` right-hand sides, m at least 2 n, a well-conditioned A'A of at most
-   `MOST_INVERTED` columns: `complement`, pivoting in the zeros.
+   bounds; over `lists` of columns for a sum of one alone, n above `LARGE` and above ``4 m``. What
+   float64 does not show to be optimal becomes a plain problem.
+2. k at least `MANY_SIDES`, n at most `LARGE`, and A'A well conditioned: `complement`, pivoting in
+   the zeros.
 3. n at most `FEW_COLUMNS`, or at most `MANY_COLUMNS` and at most m: `products`, the active set on
    A'A.
-4. `columns`, the active set on a QR factorization. With more than `BLAS_COLUMNS` columns and
-   several right-hand sides all of these are priced by one matrix product (`slots`).
+4. `columns`, the active set on a QR factorization. With n above `LARGE` and several right-hand
+   sides all of these are priced by one matrix product (`slots`).
 5. `careful`, the active set in 32 digits.
 
-The first small problems of a process are left to SciPy, whose answers the bound judges: compiling
-a kernel takes seconds. Where the entries of A times k are at most `SMALL_WORK`, the method of
-number 3 or 4 is one call of a kernel, and nothing else is looked at. Sparse matrices become dense
-where they have at most `DENSE_LIMIT` entries; larger ones are solved by numbers 2 and 4. With
+Where the entries of A times k are at most `SMALL_WORK`, the method of number 3 or 4 is one call of
+a kernel, and nothing else is looked at; the first few such problems of a process are left to SciPy,
+whose answers the bound judges, because compiling a kernel takes seconds. Sparse matrices become
+dense where they have at most `DENSE_LIMIT` entries; larger ones are solved by numbers 2 and 4. With
 ``method="bpp"`` block principal pivoting, the paper's method, takes the place of 2 and 3, and
 ``method="active-set"`` begins with 4.
+
+A new method takes a `problem.Problem`, right-hand sides in rows, and a start and a limit on the
+steps, either of which may be None. It returns a `bound.Record` whose endings are OPTIMAL only where
+the bound of `bound` says so; `Problem.measure` makes one from coefficients. It gets a line in this
+list and one in `choose`.
 """
 
 from __future__ import annotations
@@ -34,7 +40,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import nnls as scipy_nnls
 
 from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
 from conecollapse._linalg import row_norms
@@ -47,13 +52,19 @@ from conecollapse._nnls.bound import (
     Record,
     is_rough_zero,
 )
-from conecollapse._nnls.bpp import BppResult, block_pivoting, grouped_correction
+from conecollapse._nnls.bpp import block_pivoting
 from conecollapse._nnls.careful import solve_carefully
 from conecollapse._nnls.complement import pivot_complement
 from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_block
 from conecollapse._nnls.constraints import Constraints, check_problem, check_start
-from conecollapse._nnls.lists import is_alone, solve_lists
-from conecollapse._nnls.problem import TINY, WELL_ENOUGH, Problem, safe_units
+from conecollapse._nnls.problem import (
+    DENSE_LIMIT,
+    LARGE,
+    TINY,
+    WELL_ENOUGH,
+    Problem,
+    safe_units,
+)
 from conecollapse._threads import (
     current_threads,
     for_ranges,
@@ -71,23 +82,15 @@ MANY_SIDES = 64
 # columns up to which products are the best method: with 300 x 300 QR takes half their time
 MANY_COLUMNS = 256
 FEW_COLUMNS = 32  # the same where there are more columns than rows
-MOST_INVERTED = 512  # columns up to which the inverse of A'A is worth its time
-BLAS_COLUMNS = 600  # columns from which pricing them by BLAS pays, for as many sides as it needs
-DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense: 1 GiB
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
 # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 RHS_BLOCK_ENTRIES = 2**18
 NO_PENALTY = 0.0
 # of a number in float32; residuals up to this share of |b| are rounding there
 SINGLE_ROUNDING, SINGLE_ZERO = 6e-8, 1e-6
-# a pivoting solution whose KKT residual is above rounding is corrected, at most so often, and
-# solved again by the next method if it is not good then
-KKT_ROUNDING, REFINEMENTS, KKT_GOOD = 1e-13, 2, 1e-9
-WIDE = 4  # columns for each row from which lists of them beat a Gram matrix of all
-FEW_SIDES = 16  # right-hand sides up to which the columns are priced one side after the other
+KKT_GOOD = 1e-9  # pivoting with a larger KKT residual is not its last word
 METHODS = ("auto", "bpp", "active-set")
-# the first small problems of a process are left to SciPy: a kernel takes seconds to compile
-PROPOSED_CALLS, PROPOSED_WORK = 16, 2**12
+PROPOSED_CALLS = 16  # small problems that are left to SciPy
 _asked = itertools.count()
 FLOAT64 = np.dtype(np.float64)
 
@@ -103,7 +106,7 @@ class NnlsInfo:
     n_iter: IntArray
     # whether the value is shown to be at most 0.1 % above ``least``, or at most 1e-12 |b|
     converged: BoolArray
-    method: str  # the method that was used first: "bpp" or "active-set"
+    method: str  # the method that was used first, by its name in `conecollapse._nnls`
     # no admissible x has a smaller residual norm (with penalties: root of twice the objective);
     # zero where not known
     least: FloatArray
@@ -278,18 +281,14 @@ def _is_zero(penalty: Any) -> bool:
 def _solve_small(A: Any, b: Any) -> tuple[FloatArray, Any] | None:
     """A small problem in float64 by one call of a kernel; None if it is none, or if an answer is
     not shown to be optimal."""
-    if not (type(A) is type(b) is np.ndarray and A.dtype is FLOAT64 and b.dtype is FLOAT64):
+    if not _is_small(A, b):
         return None
-    if A.ndim != 2 or not 1 <= b.ndim <= 2 or len(A) != len(b) or not A.size * b.size > 0:
-        return None
-    (m, n), k = A.shape, 1 if b.ndim == 1 else b.shape[1]
-    if A.size * k > SMALL_WORK:
-        return None
-    if A.size * k <= PROPOSED_WORK and next(_asked) < PROPOSED_CALLS:
+    if next(_asked) < PROPOSED_CALLS:
         return _take_proposals(A, b)
+    (m, n), k = A.shape, 1 if b.ndim == 1 else b.shape[1]
     A, out = np.ascontiguousarray(A), np.empty((k, n + 4))
     Bt = np.ascontiguousarray(b[None] if b.ndim == 1 else b.T)
-    if _goes_by_products(m, n):
+    if n <= max(FEW_COLUMNS, min(MANY_COLUMNS, m)):
         products.solve_rows(A, Bt, None, None, np.inf, None, 3 * n, out)
     else:
         columns.solve_rows(A, Bt, np.inf, None, 3 * n, out)
@@ -298,30 +297,29 @@ def _solve_small(A: Any, b: Any) -> tuple[FloatArray, Any] | None:
     return (out[0, :n], out.item(n)) if b.ndim == 1 else (out[:, :n].T, out[:, n])
 
 
+def _is_small(A: Any, b: Any) -> bool:
+    if not (type(A) is type(b) is np.ndarray and A.dtype is FLOAT64 and b.dtype is FLOAT64):
+        return False
+    if A.ndim != 2 or not 1 <= b.ndim <= 2 or len(A) != len(b):
+        return False
+    return 0 < A.size * (1 if b.ndim == 1 else b.shape[1]) <= SMALL_WORK
+
+
 def _take_proposals(A: FloatArray, b: FloatArray) -> tuple[FloatArray, Any] | None:
     """SciPy's solutions of a small problem, if the bound shows all of them to be optimal."""
     if not (np.isfinite(A).all() and np.isfinite(b).all()):
         return None
-    problem, Bt = Problem.of(A), b.reshape(len(b), -1).T
-    H, sigma = np.zeros((len(Bt), A.shape[1])), np.zeros(len(Bt))
-    for i, side in enumerate(Bt):
-        try:
-            H[i] = scipy_nnls(A, side)[0] * problem.norms
-        except (RuntimeError, ValueError):  # its limit on iterations, or numbers that it loses
-            return None
-        used = problem.unit()[:, H[i] > 0]
-        sigma[i] = np.linalg.svd(used, compute_uv=False).min(initial=1.0)
-    if (problem.units != 1).any() or (safe_units(Bt.copy()) != 1).any():
+    problem, Bt = Problem.of(A), b.reshape(len(b), -1).T.copy()
+    if (problem.units != 1).any() or (safe_units(Bt) != 1).any():
         return None
-    record, _ = problem.measure(Bt, H, sigma)
-    if (record.ending != OPTIMAL).any() or is_rough_zero(record.rnorm, H, row_norms(Bt)).any():
+    H, unit = active_set.propose(A.T, Bt, None) * problem.norms, problem.unit()
+    sigma = [np.linalg.svd(unit[:, h > 0], compute_uv=False).min(initial=1.0) for h in H]
+    record, _ = problem.measure(Bt, H, np.array(sigma))
+    is_open = (record.ending != OPTIMAL) | is_rough_zero(record.rnorm, H, row_norms(Bt))
+    if is_open.any():
         return None
     is_one = b.ndim == 1
     return (record.X[0], float(record.rnorm[0])) if is_one else (record.X.T, record.rnorm)
-
-
-def _goes_by_products(m: int, n: int) -> bool:
-    return n <= FEW_COLUMNS or n <= min(MANY_COLUMNS, m)
 
 
 # a method: what is known of solutions for right-hand sides in rows, from coefficients to start from
@@ -333,18 +331,14 @@ def choose(problem: Problem, k: int, method: str, *, is_cold: bool) -> list[Meth
     """The methods for a plain problem, in the order of the list in the module's text. `is_cold`:
     no start is given, and no limit on the steps."""
     m, n = problem.A.shape
-    is_dense = not sp.issparse(problem.A) or m * n <= DENSE_LIMIT
-    ways: list[Method] = []
+    ways: list[Method] = [by_columns]
+    if problem.may_be_dense and method == "auto" and n <= max(FEW_COLUMNS, min(MANY_COLUMNS, m)):
+        ways.insert(0, by_products)
+    if method == "auto" and k >= MANY_SIDES and n <= LARGE and is_cold:
+        ways[:0] = [by_complement] if problem.conditioning[0] > WELL_ENOUGH else []
     if method == "bpp":
-        ways.append(by_pivoting)
-    elif method == "auto":
-        is_tall = k >= MANY_SIDES and m >= 2 * n and n <= MOST_INVERTED
-        if is_tall and is_cold and problem.conditioning[0] > WELL_ENOUGH:
-            ways.append(by_complement)
-        if is_dense and _goes_by_products(m, n):
-            ways.append(by_products)
-    ways.append(by_columns)
-    return [*ways, by_digits] if is_dense else ways
+        ways.insert(0, by_pivoting)
+    return [*ways, by_digits] if problem.may_be_dense else ways
 
 
 def solve(
@@ -377,65 +371,34 @@ def by_complement(
     start: FloatArray | None,  # noqa: ARG001
     limit: int | None,  # noqa: ARG001
 ) -> Record:
-    """Pivoting in the zeros; block pivoting where many variables are zero."""
+    """Pivoting in the zeros, where these are few."""
     C, size = problem.correlations(Bt), row_norms(Bt)
     X = C @ problem.gram_inverse
-    bounds = np.full((1, X.shape[1]), np.inf), np.ones((1, X.shape[1]), bool)
-    side, solved, steps = pivot_complement(problem.gram_inverse, X, bounds, size)
-    result = BppResult(X, side == products.FREE, solved, steps)
-    left = np.flatnonzero(~solved)
-    if len(left):
-        others = block_pivoting(problem.gram, C[left], size[left], start=X[left] > 0)
-        for mine, theirs in zip(result, others, strict=True):
-            mine[left] = theirs
-    record, _ = problem.measure_by_products(C, np.maximum(X, 0.0), size)
-    near = np.flatnonzero(record.ending != OPTIMAL)
-    if len(near):
-        some = BppResult(X[near], result.passive[near], result.solved[near], result.n_iter[near])
-        record.put(near, refine_pivoted(problem, Bt[near], some))
-    record.ending[~result.solved] = UNPROVEN
-    record.steps[:] = result.n_iter
+    upper = np.full((1, X.shape[1]), np.inf)
+    _, solved, steps = pivot_complement(problem.gram_inverse, X, upper, size)
+    record = problem.measure_by_products(C, np.maximum(X, 0.0), size)
+    record.ending[~solved] = UNPROVEN
+    record.steps[:] = steps
     return record
 
 
 def by_pivoting(
     problem: Problem, Bt: FloatArray, start: FloatArray | None, limit: int | None
 ) -> Record:
-    """The paper's Algorithms 2 and 3."""
+    """The paper's Algorithms 2 and 3. A residual that is zero but for rounding, or a violation of
+    the optimality conditions that is more, is left to the next method."""
     C, size = problem.correlations(Bt), row_norms(Bt)
-    result = block_pivoting(
-        problem.gram, C, size, start=None if start is None else start > 0, max_iter=limit
-    )
-    record = refine_pivoted(problem, Bt, result)
+    first = None if start is None else start > 0
+    result = block_pivoting(problem.gram, C, size, start=first, max_iter=limit)
+    H = np.maximum(result.X, 0.0)
+    sigma = np.full(len(H), problem.conditioning[1])
+    record, prices = problem.measure(Bt, H, sigma, hold_all=True)
+    violation = np.where(H > 0, np.abs(prices), prices).max(axis=1)
+    is_rough = is_rough_zero(record.rnorm, H, size) | ~(violation <= KKT_GOOD * size)
+    record.ending[~result.solved | is_rough] = UNPROVEN
     record.steps[:] = result.n_iter
     if limit is not None:
         record.ending[~result.solved & (result.n_iter >= limit)] = STEP_LIMIT
-    return record
-
-
-def refine_pivoted(problem: Problem, Bt: FloatArray, result: BppResult) -> Record:
-    """Solutions of pivoting, corrected by prices that are measured with A: the first correction may
-    show that a variable taken to be positive is zero."""
-    H, size = np.maximum(result.X, 0.0), row_norms(Bt)
-    sigma = np.full(len(H), problem.conditioning[1])
-    record, rows = Record.empty(*H.shape), np.arange(len(H))
-    for turn in range(REFINEMENTS + 1):
-        some, prices = problem.measure(Bt[rows], H[rows], sigma[rows], hold_all=True)
-        record.put(rows, some)
-        violation = np.where(H[rows] > 0, np.abs(prices), prices).max(axis=1)
-        record.ending[rows[~(violation <= KKT_GOOD * size[rows])]] = UNPROVEN
-        is_rough = violation > KKT_ROUNDING * size[rows]
-        is_rough |= is_rough_zero(some.rnorm, H[rows], size[rows])
-        is_rough &= result.solved[rows]
-        if turn == REFINEMENTS or not is_rough.any():
-            break
-        rows, prices = rows[is_rough], prices[is_rough]
-        every = np.arange(len(rows))
-        H[rows] += grouped_correction(problem.gram, prices, result.passive[rows], every)
-        result.passive[rows] &= H[rows] > 0
-        np.maximum(H, 0.0, out=H)
-    is_rough = is_rough_zero(record.rnorm, H, size)
-    record.ending[~result.solved | is_rough] = UNPROVEN
     return record
 
 
@@ -455,18 +418,16 @@ def by_columns(
     problem: Problem, Bt: FloatArray, start: FloatArray | None, limit: int | None
 ) -> Record:
     """The active set on a QR factorization."""
-    (m, n), k = problem.A.shape, len(Bt)
-    if (not sp.issparse(problem.A) or m * n <= DENSE_LIMIT) and (
-        n <= BLAS_COLUMNS or k < FEW_SIDES
-    ):
+    n, k = problem.A.shape[1], len(Bt)
+    if problem.may_be_dense and (n <= LARGE or k == 1):
         out, first = np.empty((k, n + 4)), None if start is None else start > 0
         columns.solve_rows(problem.dense, Bt, problem.reach, first, limit or 3 * n, out)
         return Record.of(out)
-    A = problem.unit()
-    if sp.issparse(A) and m * n > DENSE_LIMIT:
-        solved = active_set.active_set_sparse(A.T.tocsr(), Bt, max_steps=limit, with_sigma=True)
+    Z = problem.unit().T
+    if not problem.may_be_dense:
+        solved = active_set.active_set_sparse(Z.tocsr(), Bt, max_steps=limit, with_sigma=True)
     else:
-        Z = np.ascontiguousarray(A.T.toarray() if sp.issparse(A) else A.T)
+        Z = np.ascontiguousarray(Z.toarray() if sp.issparse(Z) else Z)
         lists = None if start is None else [np.flatnonzero(x > 0) for x in start]
         solved = active_set.active_set(Z, Bt, start=lists, max_steps=limit, with_sigma=True)
     record, _ = problem.measure(Bt, solved.dense(n), solved.sigma)
@@ -479,13 +440,10 @@ def by_digits(
     problem: Problem, Bt: FloatArray, start: FloatArray | None, limit: int | None
 ) -> Record:
     """The active set in 32 digits, from a solution in float64."""
-    record = Record.empty(len(Bt), problem.A.shape[1])
     most = 3 * problem.A.shape[1] if limit is None else limit
-    for i, (b, x) in enumerate(zip(Bt, record.X if start is None else start, strict=True)):
-        found = solve_carefully(problem.dense, b, x, most)
-        record.X[i], record.rnorm[i], record.least[i] = found.x, found.rnorm, found.least
-        record.ending[i], record.steps[i] = found.ending, found.steps
-    return record
+    X = np.zeros((len(Bt), problem.A.shape[1])) if start is None else start
+    rows = [solve_carefully(problem.dense, b, x, most) for b, x in zip(Bt, X, strict=True)]
+    return Record(*(np.concatenate(field) for field in zip(*rows, strict=True)))
 
 
 def solve_one(A: FloatArray, b: FloatArray) -> Record:
@@ -530,15 +488,14 @@ def _constrained_blocks(
     scaled: Scaled, start: FloatArray | None, limit: int | None
 ) -> tuple[BlockSolver, str]:
     """Number 1 of the list."""
-    m, n = scaled.A.shape
-    by_lists = is_alone(scaled) and n > BLAS_COLUMNS and n > WIDE * m
+    (m, n), c = scaled.A.shape, scaled.constraints
+    is_alone = c.simplex and not c.ridge and c.weights is None and bool(np.isinf(c.upper).all())
+    by_lists = is_alone and not sp.issparse(scaled.A) and n > max(LARGE, 4 * m)
     shared = None if by_lists else Shared.of(scaled)
-    plain = solve_one if m * n <= DENSE_LIMIT else None
+    plain = None if by_lists or m * n > DENSE_LIMIT else solve_one
 
     def solver(Bt: FloatArray, cols: slice) -> tuple[Record, FloatArray]:
         first = None if start is None else np.ascontiguousarray(start[:, cols].T, np.float64)
-        if shared is None:
-            return solve_lists(scaled, Bt, first, limit)
         return solve_block(scaled, shared, Bt, cols, first, limit, plain)
 
     return solver, "lists" if by_lists else "constrained"

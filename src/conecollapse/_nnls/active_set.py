@@ -107,7 +107,7 @@ def _take_proposals(
 ) -> IntArray:
     """Write the right-hand sides that are solved without a kernel to ``out``; the numbers of the
     others."""
-    H, R, is_solved = propose(Z, X, allowed, exclude)
+    H, R, is_solved = _check_proposals(Z, X, allowed, exclude)
     for i in np.flatnonzero(is_solved):
         out.passive[i] = np.flatnonzero(H[i])
         out.values[i] = H[i, out.passive[i]]
@@ -250,7 +250,7 @@ def is_small(Z: FloatArray, n_rhs: int) -> bool:
     return Z.size * n_rhs <= SMALL_WORK
 
 
-def propose(
+def _check_proposals(
     Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: IntArray | None
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Coefficients of each row of ``X`` over the rows of ``Z``, of unit length or zero, the
@@ -258,7 +258,7 @@ def propose(
 
     Rows of ``Z`` that are not ``allowed`` are left out, and for row i of ``X`` also ``exclude[i]``.
     """
-    H = _by_scipy(Z if allowed is None else Z * allowed[:, None], X, exclude)
+    H = propose(Z if allowed is None else Z * allowed[:, None], X, exclude)
     R = X - H @ Z
     share = row_norms(R) / np.maximum(row_norms(X), np.finfo(np.float64).tiny)
     for i in np.flatnonzero((share > RESIDUAL_STOP) & (share < CLEANED_BELOW)):
@@ -280,8 +280,9 @@ def propose(
     )
 
 
-def _by_scipy(Z: FloatArray, X: FloatArray, exclude: IntArray | None) -> FloatArray:
-    """SciPy's solutions in rows; NaN where it gave up. A column of zeros is never used."""
+def propose(Z: FloatArray, X: FloatArray, exclude: IntArray | None) -> FloatArray:
+    """SciPy's solutions in rows, without a compiled kernel; NaN where it gave up. A column of zeros
+    is never used."""
     A = np.array(Z.T, order="C")
     H = np.full((len(X), len(Z)), np.nan)
     for i, x in enumerate(X):
@@ -289,7 +290,7 @@ def _by_scipy(Z: FloatArray, X: FloatArray, exclude: IntArray | None) -> FloatAr
             A[:, exclude[i]] = 0.0
         try:
             H[i] = nnls(A, x)[0]
-        except RuntimeError:  # its limit on iterations
+        except (RuntimeError, ValueError):  # its limit on iterations, or numbers that it loses
             continue
         finally:
             if exclude is not None:

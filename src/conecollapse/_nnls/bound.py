@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
+from conecollapse._nnls.factor import dot
 from conecollapse._types import AnyArray, BoolArray, FloatArray
 
 # a residual norm is optimal when it is at most this share above the smallest possible one,
@@ -51,6 +52,8 @@ SAFETY = 4.0  # how much smaller than estimated the smallest singular value is t
 # errors of x add to a residual norm above this share of |b| only their squares, which are rounding
 NEAR_ZERO = 1e-6
 IN_DOUBT = 1e-10  # prices of unit columns up to this share of |b| may be zero but for rounding
+LARGE_RESIDUAL = 1e-2  # a residual above this share of |b| loses at most four digits by products,
+PRODUCT_ERROR = 1e-9  # if their rounding errors are at most this share of its square
 EPS = float(np.finfo(np.float64).eps)
 RESIDUAL_STOP = 1e-15  # a residual below this share of |b| is rounding
 # of columns and right-hand sides whose squares are not lost
@@ -87,16 +90,10 @@ class Record(NamedTuple):
             mine[rows] = theirs
 
 
-class Measured(NamedTuple):
-    """What a bound is computed from; one row, or entry, for each problem."""
-
-    violation: FloatArray  # (k, n): v
-    held: BoolArray  # (k, n)
-    sigma: FloatArray
-    reach: FloatArray
-    value: FloatArray  # the residual norm, or the root of twice the objective
-    noise: FloatArray  # the error of each entry of v
-    longest: FloatArray
+@kernel
+def keeps_squares(length):  # type: ignore[no-untyped-def]
+    """Whether no square of entries of this size is lost."""
+    return LEAST_LENGTH < length < MOST_LENGTH
 
 
 @kernel
@@ -108,6 +105,12 @@ def noise_of(h, b_norm):  # type: ignore[no-untyped-def]
             total += h[j]
             count += 1.0
     return EPS * (4.0 + np.sqrt(count)) * total
+
+
+@kernel
+def has_accurate_square(square, error, b_norm):  # type: ignore[no-untyped-def]
+    """Whether a squared residual norm from products, with this error, is accurate enough."""
+    return (square > (LARGE_RESIDUAL * b_norm) ** 2) & (error <= PRODUCT_ERROR * square)
 
 
 @kernel
@@ -130,19 +133,25 @@ def lower_bound(v, held, hold_all, sigma, reach, value, noise, longest):  # type
 
 
 @kernel
-def lower_bounds(measured, hold_all, least):  # type: ignore[no-untyped-def]
+def lower_bounds(v, held, hold_all, sigma, reach, value, noise, longest):  # type: ignore[no-untyped-def]
     """`lower_bound` of each row."""
-    v, held, sigma, reach, value, noise, longest = measured
+    least = np.empty(len(v))
     for i in range(len(v)):
         least[i] = lower_bound(
             v[i], held[i], hold_all, sigma[i], reach[i], value[i], noise[i], longest[i]
         )
+    return least
 
 
 @kernel
-def judge(g, x, sigma, reach, r_norm, b_norm, noise):  # type: ignore[no-untyped-def]
-    """How a plain problem has ended, OPTIMAL or UNPROVEN, and the lower bound; ``reach`` is for a
-    right-hand side of length one."""
+def judge(A, used, x, g, sigma, reach, norms, noise):  # type: ignore[no-untyped-def]
+    """How a plain problem has ended, OPTIMAL or UNPROVEN, and the lower bound, for coefficients
+    ``x`` of unit columns with prices ``g``.
+
+    ``used`` has a list of columns and how many of its first ones are in use, ``norms`` the lengths
+    of the residual and of b; ``reach`` is for a right-hand side of length one."""
+    (S, k), (r_norm, b_norm) = used, norms
+    set_aside(A, S, k, x, g, b_norm)
     rounding = noise_of(x, b_norm)
     for j in range(len(g)):
         g[j] = abs(g[j]) if x[j] > 0.0 else g[j]
@@ -150,6 +159,27 @@ def judge(g, x, sigma, reach, r_norm, b_norm, noise):  # type: ignore[no-untyped
     least = max(least - rounding, 0.0)
     is_shown = r_norm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm
     return OPTIMAL if is_shown else UNPROVEN, least
+
+
+@kernel
+def close_row(row, ending, r_norm, least, b_norm):  # type: ignore[no-untyped-def]
+    """Write how a right-hand side has ended; less than what rounding leaves of it is no
+    residual."""
+    row[-4] = r_norm if r_norm > RESIDUAL_STOP * b_norm else 0.0
+    row[-3], row[-2] = least, ending
+
+
+@kernel
+def open_row(b, is_safe, row):  # type: ignore[no-untyped-def]
+    """Write what a `Record` knows of a right-hand side before it is solved; the length of ``b``, or
+    zero where there is nothing to solve or squares are lost."""
+    b_norm, is_zero = np.sqrt(dot(b, b)), True
+    for t in range(len(b)):
+        is_zero = is_zero and b[t] == 0.0
+    for j in range(len(row)):
+        row[j] = 0.0
+    row[-4], row[-2] = b_norm, OPTIMAL if is_zero and is_safe else UNPROVEN
+    return b_norm if is_safe and keeps_squares(b_norm) else 0.0
 
 
 @kernel

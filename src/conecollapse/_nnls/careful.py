@@ -25,7 +25,7 @@ problems that come here are small as a rule.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -36,6 +36,7 @@ from conecollapse._nnls.bound import (
     OPTIMAL_WITHIN,
     UNPROVEN,
     ZERO_RESIDUAL,
+    Record,
     is_optimal,
 )
 from conecollapse._types import BoolArray, FloatArray
@@ -195,19 +196,9 @@ class Passive:
         self.r = r - dot(self.Q[:k].T, dot(self.Q[:k], r))
 
 
-class Careful(NamedTuple):
-    """A solution rounded to float64, and what is known of it."""
-
-    x: FloatArray
-    rnorm: float
-    least: float  # no residual norm is smaller; zero where not known
-    ending: int  # OPTIMAL or UNPROVEN
-    steps: int
-
-
-def solve_carefully(A: FloatArray, b: FloatArray, x: FloatArray, max_steps: int) -> Careful:
-    """Solve ``min |A x - b|, x >= 0`` from the float64 solution ``x``, which is returned where its
-    residual is not lowered."""
+def solve_carefully(A: FloatArray, b: FloatArray, x: FloatArray, max_steps: int) -> Record:
+    """A record of ``min |A x - b|, x >= 0``, rounded to float64, from the float64 solution ``x``,
+    which stays where its residual is not lowered."""
     # powers of two that give columns a length of 0.5 to 1
     shift = np.frexp(np.sqrt(np.einsum("ij,ij->j", A, A)))[1]
     size, b_shift = np.frexp(np.linalg.norm(b))
@@ -229,9 +220,8 @@ def solve_carefully(A: FloatArray, b: FloatArray, x: FloatArray, max_steps: int)
     ending = OPTIMAL if is_optimal(rnorm, least, size) else UNPROVEN
     with np.errstate(over="ignore", under="ignore"):
         x = np.ldexp(h, b_shift - shift)
-    return Careful(
-        x, float(np.ldexp(rnorm, b_shift)), float(np.ldexp(least, b_shift)), ending, steps
-    )
+    norms = np.ldexp([rnorm, least], b_shift)
+    return Record.of(np.concatenate([x, norms, [ending, steps]])[None])
 
 
 def residual_norm(Z: FloatArray, b: FloatArray, h: FloatArray) -> float:

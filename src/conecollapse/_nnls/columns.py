@@ -20,14 +20,12 @@ import numpy as np
 from conecollapse._kernels import kernel
 from conecollapse._nnls.bound import (
     EPS,
-    LEAST_LENGTH,
-    MOST_LENGTH,
     OPTIMAL,
     RESIDUAL_STOP,
     STEP_LIMIT,
-    UNPROVEN,
+    close_row,
     judge,
-    set_aside,
+    open_row,
 )
 from conecollapse._nnls.factor import (
     append_column,
@@ -37,7 +35,7 @@ from conecollapse._nnls.factor import (
     restore,
     smallest_singular_value,
 )
-from conecollapse._nnls.products import MANY_COLUMNS
+from conecollapse._nnls.products import MANY_COLUMNS, column_norms, list_best
 from conecollapse._types import BoolArray, IntArray
 
 WITHIN_TOL = 2  # how a descent ended, beside OPTIMAL and STEP_LIMIT: the residual is small enough
@@ -157,63 +155,38 @@ def descend(Z, weight, x, candidates, state, k, stopping, max_steps):  # type: i
 
 
 @kernel(error_model="numpy")
-def _list(Z, r, column):  # type: ignore[no-untyped-def]
-    """Write all columns to ``column`` or, if they are many, the one with the highest positive price
-    of each of N_BUCKETS interleaved buckets; how many there are."""
-    n, count = len(Z), np.int64(0)
-    for q in range(N_BUCKETS if n > MANY_COLUMNS else n):
-        at, best = np.int64(q), 0.0
-        if n > MANY_COLUMNS:
-            at = np.int64(-1)
-            for j in range(q, n, N_BUCKETS):
-                price = dot(r, Z[j])
-                if price > best:
-                    at, best = np.int64(j), price
-        if at >= 0:
-            column[count] = at
-            count += 1
-    return count
-
-
-@kernel(error_model="numpy")
 def _descend_over_all(Z, weight, x, start, room, state, max_steps):  # type: ignore[no-untyped-def]
-    """`descend` over the columns in ``start``, then over all, with the same results."""
-    n, k, steps, more, ending = len(Z), np.int64(0), np.int64(0), np.int64(0), STEP_LIMIT
-    count = np.int64(0)
-    if start is not None:
-        for j in range(n):
-            if start[j]:
-                room.column[count] = j
-                count += 1
-    is_over_all = bool(count == 0)
+    """`descend` over the columns in ``start``, then over all or, if they are many, over short lists
+    of them, until a list brings nothing."""
+    n, k, steps, count = len(Z), np.int64(0), np.int64(0), np.int64(0)
+    prices = np.empty(n)
+    for j in range(n):
+        room.column[count] = j
+        count += 1 if start is not None and start[j] else 0
+    is_over_all = count == 0
     while True:
         if is_over_all:
-            count = _list(Z, state.r, room.column)
+            count = _list(Z, state.r, prices, room.column)
         some = Candidates(room.column[:count], room.dead[:count])
         k, ending, more = descend(Z, weight, x, some, state, k, PLAIN_STOP, max_steps - steps)
         steps += more
-        if is_over_all and (n <= MANY_COLUMNS or more == 0 or ending != OPTIMAL):
+        if ending != OPTIMAL or (is_over_all and (n <= MANY_COLUMNS or more == 0)):
             return k, ending, steps
         is_over_all = True
 
 
 @kernel(error_model="numpy")
-def unit_rows(A, Z, norms):  # type: ignore[no-untyped-def]
-    """Write the columns of ``A`` to the rows of ``Z``, scaled to unit length, and their lengths, 1
-    for zeros; False where squares are lost."""
-    m, n = A.shape
-    is_safe = True
+def _list(Z, r, prices, column):  # type: ignore[no-untyped-def]
+    """Write all columns to ``column`` or, if they are many, those with the best prices; how many
+    there are."""
+    n = len(Z)
     for j in range(n):
-        for t in range(m):
-            Z[j, t] = A[t, j]
-        norms[j] = np.sqrt(dot(Z[j], Z[j]))
-        if not LEAST_LENGTH < norms[j] < MOST_LENGTH:
-            for t in range(m):
-                is_safe = is_safe and Z[j, t] == 0.0
-            norms[j] = 1.0
-        for t in range(m):
-            Z[j, t] /= norms[j]
-    return is_safe
+        column[j] = j
+    if n <= MANY_COLUMNS:
+        return np.int64(n)
+    for j in range(n):
+        prices[j] = dot(r, Z[j])
+    return list_best(prices, 0.0, np.empty(N_BUCKETS), np.empty(N_BUCKETS, np.int32), column)
 
 
 @kernel(error_model="numpy")
@@ -222,38 +195,35 @@ def solve_rows(A, Bt, reach, start, max_steps, out):  # type: ignore[no-untyped-
     m, n = A.shape
     Z, norms, W = np.empty((n, m)), np.empty(n), np.empty((2, n))
     x, g = W[0], W[1]
-    is_safe = unit_rows(A, Z, norms)
+    is_safe = column_norms(A, norms)
+    for j in range(n):
+        for t in range(m):
+            Z[j, t] = A[t, j] / norms[j]
     state = new_state(min(m, n), m, True)
     room = Candidates(np.empty(n, np.int64), np.empty(n, np.bool_))
     for i in range(len(Bt)):
-        b, is_zero = Bt[i], True
-        for t in range(m):
-            is_zero = is_zero and b[t] == 0.0
-            state.r[t] = b[t]
-        b_norm = np.sqrt(dot(b, b))
-        for j in range(n + 4):
-            out[i, j] = 0.0
-        out[i, n], out[i, n + 2] = b_norm, OPTIMAL if is_zero and is_safe else UNPROVEN
-        if not (is_safe and LEAST_LENGTH < b_norm < MOST_LENGTH):
+        b, row = Bt[i], out[i]
+        b_norm = open_row(b, is_safe, row)
+        if b_norm == 0.0:
             continue
+        for t in range(m):
+            state.r[t] = b[t]
         first = None if start is None else start[i]
-        k, ending, out[i, n + 3] = _descend_over_all(Z, norms, b, first, room, state, max_steps)
+        k, ending, row[n + 3] = _descend_over_all(Z, norms, b, first, room, state, max_steps)
         for j in range(n):
             x[j] = 0.0
         for t in range(m):
             state.r[t] = b[t]
         for a in range(k):
             j = state.S[a]
-            x[j] = state.h[a]
-            out[i, j] = state.h[a] / norms[j]
+            x[j], row[j] = state.h[a], state.h[a] / norms[j]
             axpy(-state.h[a], Z[j], state.r)
         r_norm = np.sqrt(dot(state.r, state.r))
         for j in range(n):
             g[j] = dot(Z[j], state.r)
-        set_aside(A, state.S, k, x, g, b_norm)
         sigma = smallest_singular_value(state.R, k, state.ls, state.q)
         noise = EPS * (4.0 + np.sqrt(m)) * r_norm
-        out[i, n + 2], out[i, n + 1] = judge(g, x, sigma, reach, r_norm, b_norm, noise)
-        out[i, n] = r_norm if r_norm > RESIDUAL_STOP * b_norm else 0.0
-        if ending == STEP_LIMIT and out[i, n + 2] != OPTIMAL:
-            out[i, n + 2] = STEP_LIMIT
+        used, lengths = (state.S, k), (r_norm, b_norm)
+        shown, least = judge(A, used, x, g, sigma, reach, lengths, noise)
+        ending = ending if ending == STEP_LIMIT and shown != OPTIMAL else shown
+        close_row(row, ending, r_norm, least, b_norm)

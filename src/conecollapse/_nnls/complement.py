@@ -31,12 +31,11 @@ PATIENCE = 3  # exchanges without progress before it gives up
 
 
 class Pivots(NamedTuple):
-    """Problems that share M, and what is found: one row, or entry, for each; ``upper`` and
-    ``allowed`` may have one row for all."""
+    """Problems that share M, and what is found: one row, or entry, for each; ``upper`` may have one
+    row for all."""
 
     X: FloatArray  # the solutions without bounds, then those with bounds
     upper: FloatArray
-    allowed: BoolArray
     size: FloatArray  # what gradients are compared with
     side: AnyArray  # as in `products`
     solved: BoolArray  # the others hold the solution without bounds
@@ -44,20 +43,19 @@ class Pivots(NamedTuple):
 
 
 def pivot_complement(
-    M: FloatArray, X: FloatArray, bounds: tuple[FloatArray, BoolArray], size: FloatArray
+    M: FloatArray, X: FloatArray, upper: FloatArray, size: FloatArray
 ) -> tuple[AnyArray, BoolArray, IntArray]:
-    """Turn the solutions without bounds in the rows of ``X`` into those with ``bounds`` (upper,
-    allowed); where the variables are, which rows are solved, and the exchanges."""
+    """Turn the solutions without bounds in the rows of ``X`` into those between zero and ``upper``;
+    where the variables are, which rows are solved, and the exchanges."""
     k, n = X.shape
-    pivots = Pivots(
-        X, *bounds, size, np.zeros((k, n), np.int8), np.zeros(k, bool), np.zeros(k, np.int64)
-    )
+    side, solved, steps = np.zeros((k, n), np.int8), np.zeros(k, bool), np.zeros(k, np.int64)
+    pivots = Pivots(X, upper, size, side, solved, steps)
 
     def work(first: int, last: int) -> None:
         _pivot_range(M, pivots, first, last)
 
     for_ranges(work, k, smallest=max(1, LEAST_WORK // n**2))
-    return pivots.side, pivots.solved, pivots.steps
+    return side, solved, steps
 
 
 @kernel(error_model="numpy")
@@ -67,11 +65,10 @@ def _pivot_range(M, pivots, first, last):  # type: ignore[no-untyped-def]
     for i in range(first, last):
         x, side = pivots.X[i], pivots.side[i]
         upper = pivots.upper[i % len(pivots.upper)]
-        allowed = pivots.allowed[i % len(pivots.allowed)]
         fixed = 0
         for j in range(n):
             given[j], side[j] = x[j], FREE
-            if not (allowed[j] and upper[j] > 0.0):
+            if not upper[j] > 0.0:
                 side[j] = BARRED
             elif x[j] < 0.0:
                 side[j] = LOW

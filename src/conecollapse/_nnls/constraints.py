@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,25 +18,21 @@ SUM_ROOM = 1e-12  # upper bounds that sum to one but for rounding leave room for
 
 @dataclass(frozen=True)
 class Constraints:
-    """Bounds, penalties, masks and weights of k problems in n variables; two-dimensional arrays
-    have a column for each, or one for all."""
+    """Bounds, penalties and weights of k problems in n variables; two-dimensional arrays have a
+    column for each, or one for all."""
 
     simplex: bool
-    upper: FloatArray | None  # (n, k or 1)
+    upper: FloatArray  # (n, k or 1): infinite without a bound, zero where a column is not allowed
     ridge: float
     l1: float
-    allowed: BoolArray | None  # (n, k or 1)
     row_weights: FloatArray | None  # (m,): for all problems
     weights: FloatArray | None  # (m, k): for each its own
 
     @classmethod
     def checked(cls, options: dict[str, Any], m: int, n: int, k: int) -> Constraints:
         """The options of `nnls` for an (m, n) matrix and k right-hand sides."""
-        simplex, ridge, l1 = (
-            options["simplex"],
-            _penalty(options["ridge"], "ridge"),
-            _penalty(options["l1"], "l1"),
-        )
+        simplex = options["simplex"]
+        ridge, l1 = (_penalty(options[name], name) for name in ("ridge", "l1"))
         if not isinstance(simplex, (bool, np.bool_)):
             raise InvalidInputError(f"simplex must be True or False; got {simplex!r}.")
         if simplex and l1:
@@ -43,15 +40,18 @@ class Constraints:
                 f"l1 = {l1:g} has no effect where coefficients sum to one; leave it out, or pass"
                 " simplex=False."
             )
-        upper = None if options["upper"] is None else _upper(options["upper"], n, k)
-        allowed = None if options["allowed"] is None else _allowed(options["allowed"], n, k)
+        upper = np.full((n, 1), np.inf)
+        if options["upper"] is not None:
+            upper = _upper(options["upper"], n, k)
+        if options["allowed"] is not None:
+            upper = np.where(_allowed(options["allowed"], n, k), upper, 0.0)
         if simplex:
-            _check_room(upper, allowed, n, k)
+            _check_room(upper, k)
         weights = None if options["weights"] is None else _weights(options["weights"], m, k)
         row_weights = None
-        if weights is not None and (weights.shape[1] == 1 or (weights == weights[:, :1]).all()):
+        if weights is not None and (weights == weights[:, :1]).all():
             row_weights, weights = weights[:, 0], None
-        return cls(bool(simplex), upper, ridge, l1, allowed, row_weights, weights)
+        return cls(bool(simplex), upper, ridge, l1, row_weights, weights)
 
     @property
     def root_weights(self) -> FloatArray:
@@ -60,6 +60,15 @@ class Constraints:
             return np.asarray(np.sqrt(self.weights))
         one = np.ones(1) if self.row_weights is None else self.row_weights
         return np.asarray(np.sqrt(one)[:, None])
+
+    @cached_property
+    def has_bounds(self) -> bool:
+        """Whether there is an upper bound other than zero."""
+        return bool(((self.upper > 0) & (self.upper < np.inf)).any())
+
+    def bounds(self, columns: slice) -> FloatArray:
+        """The upper bounds of these problems in rows, or one row for all."""
+        return (self.upper if self.upper.shape[1] == 1 else self.upper[:, columns]).T
 
 
 def _penalty(value: Any, name: str) -> float:
@@ -126,10 +135,9 @@ def _shaped(array: AnyArray, name: str, shape: tuple[int, int], expected: str) -
     return matrix
 
 
-def _check_room(upper: FloatArray | None, allowed: BoolArray | None, n: int, k: int) -> None:
+def _check_room(upper: FloatArray, k: int) -> None:
     """A sum of one must be possible for each problem."""
-    bounds = np.full((n, 1), np.inf) if upper is None else upper
-    room = np.where(np.ones((n, 1), bool) if allowed is None else allowed, bounds, 0.0).sum(axis=0)
+    room = upper.sum(axis=0)
     for j in np.flatnonzero(room < 1 - SUM_ROOM)[:1]:
         which = f" of column {j} of b" if len(room) == k > 1 else ""
         raise InvalidInputError(

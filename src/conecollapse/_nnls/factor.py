@@ -56,13 +56,6 @@ class State(NamedTuple):
     ls: FloatArray  # (capacity,): scratch, for the least-squares coefficients
     r: FloatArray  # (m,): the residual
 
-    @classmethod
-    def of(cls, capacity: int) -> State:
-        """Room for an active set on products: no Q, no sum, no residual."""
-        h, q, ls = np.empty((3, capacity))
-        R, none = np.empty((capacity, capacity)), np.empty(0)
-        return cls(np.empty(capacity, np.int64), h, R[:, :0], R, q, none, ls, none)
-
 
 @kernel
 def new_state(capacity, dim, with_q):  # type: ignore[no-untyped-def]
@@ -236,27 +229,42 @@ def solve_transposed(R, k, v):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
+def first_bound(state, upper, k):  # type: ignore[no-untyped-def]
+    """How far the way from ``h`` to ``ls`` is within the bounds, of which zero is one: its share,
+    and the place of the first column that meets its bound, or -1."""
+    S, h, ls = state.S, state.h, state.ls
+    alpha, first = 1.0, np.int64(-1)
+    for a in range(k):
+        most = np.inf if upper is None else upper[S[a]]
+        if ls[a] <= 0.0 or ls[a] >= most:
+            bound = 0.0 if ls[a] <= 0.0 else most
+            step = (bound - h[a]) / (ls[a] - h[a]) if ls[a] != h[a] else 0.0
+            if first < 0 or step < alpha:
+                alpha, first = step, np.int64(a)
+    return alpha, first
+
+
+@kernel
+def move(state, alpha, k):  # type: ignore[no-untyped-def]
+    """Go this share of the way from ``h`` to ``ls``."""
+    h, ls = state.h, state.ls
+    for a in range(k):
+        h[a] = ls[a] if alpha == 1.0 else h[a] + alpha * (ls[a] - h[a])
+
+
+@kernel(error_model="numpy")
 def restore(state, k):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's inner loop: walk from ``h`` to the least-squares coefficients, dropping
     columns that reach zero; how many are left."""
     h, ls = state.h, state.ls
     while k > 0:
         solve_triangle(state.R, state.q, k, ls)
-        alpha, first = 1.0, -1
-        for a in range(k):
-            if ls[a] <= 0.0:
-                step = h[a] / (h[a] - ls[a]) if h[a] > ls[a] else 0.0
-                if first < 0 or step < alpha:
-                    alpha, first = step, a
+        alpha, first = first_bound(state, None, k)
+        move(state, alpha, k)
         if first < 0:
-            for a in range(k):
-                h[a] = ls[a]
-            return k
-        for a in range(k):
-            h[a] += alpha * (ls[a] - h[a])
-        h[first] = 0.0
+            break
         for a in range(k - 1, -1, -1):
-            if h[a] <= 0.0 and ls[a] <= 0.0:
+            if a == first or (ls[a] <= 0.0 and h[a] <= 0.0):
                 remove(state, k, a)
                 k -= 1
     return k

@@ -14,23 +14,12 @@ relative to the residual, and not only relative to the points.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._linalg import row_norms
-from conecollapse._nnls.bound import (
-    EPS,
-    OPTIMAL,
-    STEP_LIMIT,
-    UNPROVEN,
-    Measured,
-    Record,
-    is_optimal,
-    lower_bounds,
-)
-from conecollapse._nnls.constrained import LIFT, Scaled
-from conecollapse._nnls.products import Problems, solve
+from conecollapse._nnls.bound import OPTIMAL, STEP_LIMIT
+from conecollapse._nnls.products import FREE, LOW, Problems, Solved, solve
 from conecollapse._nnls.slots import price
-from conecollapse._types import BoolArray, FloatArray, IntArray
+from conecollapse._types import FloatArray, IntArray
 
 LIST_LENGTH = 64  # points that may join a list in one round
 HELPS = 1e-14  # prices below this share of the lengths are rounding
@@ -40,89 +29,31 @@ MOST_ROUNDS = 500
 ENTRIES_AT_ONCE = 2**22  # entries of the lists' points that are held at once: 32 MiB
 
 
-def is_alone(scaled: Scaled) -> bool:
-    """Whether the only constraint is a sum of one, over the columns of a dense matrix."""
-    c = scaled.constraints
-    others = c.ridge or c.upper is not None or c.allowed is not None or c.weights is not None
-    return bool(c.simplex and not others and not sp.issparse(scaled.A))
-
-
-def solve_lists(
-    scaled: Scaled, Bt: FloatArray, start: FloatArray | None, maxiter: int | None
-) -> tuple[Record, FloatArray]:
-    """A record for the right-hand sides in rows, and their KKT residuals, as
-    `constrained.solve_block`."""
-    V = np.ascontiguousarray(scaled.A.T)
-    B, units = scaled.right_hand_sides(Bt)
-    X, rounds, finished = nearest_in_hull(V, B, start, maxiter or MOST_ROUNDS)
-    return judge_shares(scaled, B, units, X, rounds, finished)
-
-
-def judge_shares(
-    scaled: Scaled,
-    B: FloatArray,
-    units: FloatArray,
-    X: FloatArray,
-    rounds: IntArray,
-    finished: BoolArray,
-) -> tuple[Record, FloatArray]:
-    """What is known of shares ``X``, optimal or not: shares change by at most 2."""
-    V, k = scaled.A.T, len(X)
-    R = B - X @ V
-    value, size, used = row_norms(R), 1.0 + row_norms(B), X > 0
-    gradient = R @ scaled.A
-    gradient -= np.einsum("ij,ij->i", X, gradient)[:, None]
-    violation = np.where(used, np.abs(gradient), gradient)
-    rounding = EPS * (4 + np.sqrt(used.sum(axis=1))) * size
-    noise = rounding + EPS * (4 + np.sqrt(len(scaled.A))) * value
-    record, sigma = Record.empty(*X.shape), np.zeros(k)
-    measured = Measured(violation, X < 0, sigma, np.full(k, 2.0), value, noise, np.ones(k))
-    lower_bounds(measured, False, record.least)
-    rows = np.flatnonzero(~is_optimal(value + rounding, record.least - rounding, size))
-    if len(rows):
-        for i in rows[used[rows].sum(axis=1) <= len(scaled.A) + 1]:
-            points = np.column_stack([V[used[i]], np.full(used[i].sum(), LIFT)])
-            sigma[i] = np.linalg.svd(points, compute_uv=False)[-1]
-        bound, parts = np.empty(len(rows)), (measured.reach, value, noise, measured.longest)
-        some = Measured(violation[rows], used[rows], sigma[rows], *(v[rows] for v in parts))
-        lower_bounds(some, False, bound)
-        record.least[rows] = np.maximum(record.least[rows], bound)
-    record.least[:] = np.maximum(record.least - rounding, 0.0)
-    optimal = is_optimal(value + rounding, record.least, size)
-    record.ending[:] = np.where(finished, np.where(optimal, OPTIMAL, UNPROVEN), STEP_LIMIT)
-    record.X[:], record.rnorm[:], record.steps[:] = X, value * units, rounds
-    record.least[:] *= units
-    return record, np.maximum(violation.max(axis=1), 0.0) / size
-
-
 def nearest_in_hull(
-    V: FloatArray, Y: FloatArray, start: FloatArray | None, limit: int
-) -> tuple[FloatArray, IntArray, BoolArray]:
-    """Shares of the rows of ``V`` in the point of their hull nearest to each row of ``Y``, the
-    rounds, and whether the limit was kept.
-
-    Rows of ``V`` have length at most LIFT.
-    """
-    X, rounds, finished = (
-        np.zeros((len(Y), len(V))),
-        np.zeros(len(Y), np.int64),
-        np.ones(len(Y), bool),
-    )
-    most = min(len(V), V.shape[1] + 1) + LIST_LENGTH + 1
+    V: FloatArray, Y: FloatArray, start: FloatArray | None, limit: int | None
+) -> Solved:
+    """Shares of the rows of ``V``, shorter than 1, in the point of their hull nearest to each row
+    of ``Y``; the steps are rounds."""
+    k, n = len(Y), len(V)
+    ints = np.zeros((2, k), np.int64)
+    solved = Solved(np.zeros((k, n)), np.zeros((k, n), np.int8), *ints)
+    most = min(n, V.shape[1] + 1) + LIST_LENGTH + 1
     step = max(1, ENTRIES_AT_ONCE // (most * max(most, V.shape[1])))
-    for a in range(0, len(Y), step):
+    for a in range(0, k, step):
         rows = slice(a, a + step)
-        X[rows], rounds[rows], finished[rows] = _nearest_block(
-            V, Y[rows], None if start is None else start[rows], limit
+        first = None if start is None else start[rows]
+        solved.X[rows], solved.steps[rows], solved.ending[rows] = _nearest_block(
+            V, Y[rows], first, limit or MOST_ROUNDS
         )
-    return X, rounds, finished
+    solved.side[:] = np.where(solved.X > 0, FREE, LOW)
+    return solved
 
 
 def _nearest_block(
     V: FloatArray, Y: FloatArray, start: FloatArray | None, limit: int
-) -> tuple[FloatArray, IntArray, BoolArray]:
+) -> tuple[FloatArray, IntArray, IntArray]:
     k = len(Y)
-    X, rounds, finished = np.zeros((k, len(V))), np.zeros(k, np.int64), np.ones(k, bool)
+    X, rounds, ending = np.zeros((k, len(V))), np.zeros(k, np.int64), np.full(k, OPTIMAL)
     totals = np.zeros(k) if start is None else start.sum(axis=1)
     given = np.flatnonzero(totals > 0)
     if start is not None:
@@ -143,16 +74,16 @@ def _nearest_block(
         if not len(active):
             break
         out_of_rounds = rounds[active] >= limit
-        finished[active[out_of_rounds]] = False
+        ending[active[out_of_rounds]] = STEP_LIMIT
         if out_of_rounds.any():
             break
         rounds[active] += 1
         ids, shares = _lists(X[active], lists.ids[wants], lists.lengths[wants])
         P = V[ids] - Z[active][:, None, :]
-        G = P @ P.transpose(0, 2, 1) + LIFT**2
+        G = P @ P.transpose(0, 2, 1) + 1.0  # for the sum
         C = (P @ R[:, :, None])[:, :, 0]
-        unbounded, which = np.full((1, ids.shape[1]), np.inf), np.arange(len(active))
-        problems = Problems(G, which, C, unbounded, ids >= 0, row_norms(R))
+        upper = np.where(ids >= 0, np.inf, 0.0)
+        problems = Problems(G, np.arange(len(active)), C, upper, row_norms(R))
         solved = solve(problems, shares, total=1.0, capacity=V.shape[1] + 1)
         X[active] = 0.0
         row, place = np.nonzero(solved.X > 0)
@@ -162,7 +93,7 @@ def _nearest_block(
         moving = reached < distance[active] - STALLED * size[active]
         distance[active] = reached
         active = active[moving]
-    return X, rounds, finished
+    return X, rounds, ending
 
 
 def _lists(X: FloatArray, joining: IntArray, lengths: IntArray) -> tuple[IntArray, FloatArray]:

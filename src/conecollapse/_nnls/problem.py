@@ -16,18 +16,19 @@ from conecollapse._nnls.bound import (
     OPTIMAL,
     RESIDUAL_STOP,
     UNPROVEN,
-    Measured,
     Record,
+    has_accurate_square,
     is_optimal,
     lower_bounds,
 )
-from conecollapse._nnls.products import LARGE_RESIDUAL, PRODUCT_ERROR
 from conecollapse._types import FloatArray, IntArray, Points
 
 SAFE_LENGTHS = 1e-100, 1e100  # lengths whose squares lose nothing
-WELL_ENOUGH = (
-    1e-5  # reciprocal condition of a Gram matrix from which its inverse is accurate enough
-)
+# reciprocal condition of a Gram matrix from which its inverse is accurate enough
+WELL_ENOUGH = 1e-5
+# columns up to which that inverse is worth its time, and beyond which pricing by BLAS pays
+LARGE = 512
+DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense: 1 GiB
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -58,6 +59,11 @@ class Problem:
         if sp.issparse(self.A):
             return (self.A @ sp.diags_array(self.inverse)).tocsr()
         return self.A * self.inverse
+
+    @property
+    def may_be_dense(self) -> bool:
+        """Whether `dense` fits into memory."""
+        return not sp.issparse(self.A) or self.A.shape[0] * self.A.shape[1] <= DENSE_LIMIT
 
     @cached_property
     def dense(self) -> FloatArray:
@@ -110,9 +116,7 @@ class Problem:
         record = self._record(H, prices, row_norms(R), row_norms(Bt), noise, sigma, hold_all)
         return record, prices
 
-    def measure_by_products(
-        self, C: FloatArray, H: FloatArray, size: FloatArray
-    ) -> tuple[Record, FloatArray]:
+    def measure_by_products(self, C: FloatArray, H: FloatArray, size: FloatArray) -> Record:
         """`measure` from products alone, for a well-conditioned Gram matrix; the record is UNPROVEN
         where the residual is too small for that.
 
@@ -127,10 +131,10 @@ class Problem:
         sigma = np.full(len(H), self.conditioning[1] / (1 + np.sqrt(self.A.shape[0])))
         rnorm = np.sqrt(np.maximum(squares, 0.0))
         record = self._record(H, prices, rnorm, size, noise, sigma, True)
-        is_rough = ~((rnorm > LARGE_RESIDUAL * size) & (error <= PRODUCT_ERROR * squares))
+        is_rough = ~has_accurate_square.py_func(squares, error, size)
         record.ending[is_rough & (size > 0)] = UNPROVEN
         record.least[:] -= np.where(is_rough, record.least, error / np.maximum(rnorm, TINY))
-        return record, prices
+        return record
 
     def _record(
         self,
@@ -148,11 +152,10 @@ class Problem:
         v = np.where(H > 0, np.abs(prices), np.where(self.inverse > 0, prices, -np.inf))
         # all columns together say nothing of coefficients, however far they reach
         reach = np.full(len(H), np.inf) if hold_all else self.reach * np.maximum(size, TINY)
-        ones = np.ones(len(H))
-        lower_bounds(
-            Measured(v, H > 0, sigma, reach, rnorm, noise + rounding, ones), hold_all, record.least
+        least = lower_bounds(
+            v, H > 0, hold_all, sigma, reach, rnorm, noise + rounding, np.ones(len(H))
         )
-        record.least[:] = np.maximum(record.least - rounding, 0.0)
+        record.least[:] = np.maximum(least - rounding, 0.0)
         record.X[:] = H * self.inverse
         record.ending[:] = np.where(
             is_optimal(rnorm + rounding, record.least, size), OPTIMAL, UNPROVEN

@@ -37,16 +37,16 @@ import numpy as np
 from conecollapse._kernels import FAST, borrow, kernel
 from conecollapse._nnls.bound import (
     EPS,
-    LEAST_LENGTH,
-    MOST_LENGTH,
     NEAR_ZERO,
     OPTIMAL,
-    RESIDUAL_STOP,
     STEP_LIMIT,
     UNPROVEN,
+    close_row,
+    has_accurate_square,
     judge,
+    keeps_squares,
     noise_of,
-    set_aside,
+    open_row,
 )
 from conecollapse._nnls.bpp import block_pivoting
 from conecollapse._nnls.factor import (
@@ -54,6 +54,8 @@ from conecollapse._nnls.factor import (
     append_product,
     axpy,
     dot,
+    first_bound,
+    move,
     remove,
     smallest_singular_value,
     solve_transposed,
@@ -67,9 +69,8 @@ MANY_COLUMNS = (
     256  # from here on a descent follows a short list: pricing all takes most of the time
 )
 LISTED = 64  # columns on a short list
-LARGE_RESIDUAL = 1e-2  # a residual above this share of |b| loses at most four digits by products,
-PRODUCT_ERROR = 1e-9  # if their rounding errors are at most this share of its square
 CORRECTIONS = 3
+FAR = 1e100  # a way that no bound ends
 SUM_ERROR = 1e-9  # a start whose sum is further from the total is not used
 LEAST_WORK = 20_000  # operations below which a piece of work is not worth a thread
 
@@ -86,13 +87,6 @@ class Products(NamedTuple):
     norms: FloatArray  # (n,): the lengths of the columns of A, 1 for zeros; or empty
 
 
-class Rule(NamedTuple):
-    """What a descent obeys."""
-
-    zero: float  # prices up to this are rounding
-    max_steps: int
-
-
 class Room(NamedTuple):
     """Scratch for one problem in n variables."""
 
@@ -105,14 +99,12 @@ class Room(NamedTuple):
 
 
 class Problems(NamedTuple):
-    """Problems that differ in ``c``, and perhaps in everything else. Arrays with one row for each
-    problem may have a single row for all."""
+    """Problems that differ in ``c``, and perhaps in everything else."""
 
     G: FloatArray  # (grams, n, n)
     of: IntArray  # (k,): the Gram matrix of each
     C: FloatArray  # (k, n)
-    upper: FloatArray  # (k or 1, n): infinite where there is no bound
-    allowed: BoolArray  # (k or 1, n): False for variables that must be zero
+    upper: FloatArray  # (k, n), or one row for all: infinite without a bound, else at least zero
     size: FloatArray  # (k,): what prices are compared with
 
 
@@ -187,13 +179,11 @@ def unit_products(G: FloatArray, C: FloatArray) -> tuple[FloatArray, FloatArray,
 
 def plain_problems(G: FloatArray, C: FloatArray) -> Problems:
     """``x >= 0`` alone, for one Gram matrix of unit columns or zeros."""
-    n = len(G)
     return Problems(
         np.ascontiguousarray(G)[None],
         np.zeros(len(C), np.int64),
         np.ascontiguousarray(C),
-        np.full((1, n), np.inf),
-        np.diag(G)[None] > 0,
+        np.where(np.diag(G) > 0, np.inf, 0.0)[None],
         np.abs(C).max(axis=1, initial=0.0),
     )
 
@@ -225,18 +215,17 @@ def _solve_range(problems, total, slides, limits, out, first, last):  # type: ig
     for i in range(first, last):
         gram = Products(problems.G[problems.of[i]], known, none, none[:, 0])
         upper = problems.upper[i % len(problems.upper)]
-        allowed = problems.allowed[i % len(problems.allowed)]
         peak = -np.inf
         for j in range(n):
             room.c[j], room.x[j] = problems.C[i, j], out.X[i, j]
-            room.side[j] = LOW if allowed[j] and upper[j] > 0.0 else BARRED
+            room.side[j] = LOW if upper[j] > 0.0 else BARRED
             if room.side[j] == LOW:
                 peak = max(peak, room.c[j])
         if total is not None:  # a constant in c changes nothing but the multiplier
             for j in range(n):
                 room.c[j] -= peak
         k = _begin(gram.G, upper, total, state, room)
-        rule = Rule(PRICE_ZERO * problems.size[i], max_steps)
+        rule = (PRICE_ZERO * problems.size[i], max_steps)
         k, out.ending[i], out.steps[i] = descend(gram, upper, total, slides, rule, state, room, k)
         for j in range(n):
             out.side[i, j] = room.side[j]
@@ -306,45 +295,28 @@ def _shift(G, amount, j, state, room, k):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def descend(gram, upper, total, slides, rule, state, room, k):  # type: ignore[no-untyped-def]
     """The whole descent, from ``k`` free variables with feasible values: how many are free at the
-    end, how it ended, and the number of steps."""
-    S, h, c, g, side, dead = state.S, state.h, room.c, room.g, room.side, room.dead
-    G, n = gram.G, len(g)
-    for j in range(n):
-        dead[j] = 0
-    k, multiplier = _walk(G, upper, total, state, room, k)
+    end, how it ended, and the number of steps. ``rule`` has the size up to which prices are
+    rounding, and the limit on the steps."""
+    side, dead, (zero, max_steps) = room.side, room.dead, rule
+    for j in range(len(dead)):
+        dead[j], room.listed[j] = 0, j
+    k, multiplier = _walk(gram.G, upper, total, state, room, k)
     count, steps = np.int64(0), np.int64(0)
     while True:
-        if n < MANY_COLUMNS:
-            for j in range(n):
-                g[j] = c[j] - multiplier
-            _subtract_rows(G, S, h, k, g)
-        else:
-            count = _list(G, multiplier, rule.zero, state, room, k, count)
+        count = _look(gram.G, multiplier, zero, state, room, k, count)
         at, before, is_freed = np.int64(-1), np.int64(LOW), False
         while not is_freed:
-            at = _best(g, side, dead, room.listed, count, rule.zero, gram.norms)
+            at = _best(room, count, zero, gram.norms)
             if at < 0:
                 return k, OPTIMAL, steps
-            if steps == rule.max_steps:
+            if steps == max_steps:
                 return k, STEP_LIMIT, steps
-            dead[at], before, here = 1, side[at], 0.0
-            if upper is not None and before == HIGH:
-                here = upper[at]
-                _shift(G, here, at, state, room, k)
-            if k < len(S) and append_product(G, c, at, state, k):
-                S[k], h[k], side[at], is_freed = at, here, FREE, True
-                if not gram.known[at]:
-                    _know(gram, at, state)
-                k += 1
-            elif slides is not None:
-                k = _slide(G, upper, at, state, room, k)
-                is_freed = side[at] != before
-            elif upper is not None and before == HIGH:
-                _shift(G, -here, at, state, room, k)
+            dead[at], before = 1, side[at]
+            k, is_freed = _free(gram, upper, slides, at, state, room, k)
         steps += 1
-        k, multiplier = _walk(G, upper, total, state, room, k)
+        k, multiplier = _walk(gram.G, upper, total, state, room, k)
         if side[at] != before:
-            for j in range(n):
+            for j in range(len(dead)):
                 dead[j] = 0
 
 
@@ -352,46 +324,58 @@ def descend(gram, upper, total, slides, rule, state, room, k):  # type: ignore[n
 def _walk(G, upper, total, state, room, k):  # type: ignore[no-untyped-def]
     """Walk to the solution over the free variables, fixing those that meet a bound; how many are
     left, and the multiplier of the sum."""
-    S, h, p, q, ls, side, multiplier = state.S, state.h, state.p, state.q, state.ls, room.side, 0.0
+    S, h, p, q, ls, multiplier = state.S, state.h, state.p, state.q, state.ls, 0.0
     while k > 0:
         for a in range(k):
             ls[a] = q[a]
         if total is not None:
             rest = total
-            for j in range(len(side)):
-                rest -= upper[j] if side[j] == HIGH else 0.0
+            for j in range(len(upper)):
+                rest -= upper[j] if room.side[j] == HIGH else 0.0
             multiplier = (dot(p[:k], q[:k]) - rest) / dot(p[:k], p[:k])
             axpy(-multiplier, p[:k], ls[:k])
         solve_triangle(state.R, ls, k, ls)
         if total is not None and k == 1:  # nothing else could take its share
             h[0] = min(max(ls[0], 0.0), upper[S[0]])
             break
-        alpha, first = 1.0, np.int64(-1)
-        for a in range(k):
-            step = 2.0
-            if ls[a] <= 0.0:
-                step = h[a] / (h[a] - ls[a]) if h[a] > ls[a] else 0.0
-            elif upper is not None:
-                most = upper[S[a]]
-                if ls[a] >= most:
-                    step = (most - h[a]) / (ls[a] - h[a]) if h[a] < ls[a] else 0.0
-            if step < 2.0 and (first < 0 or step < alpha):
-                alpha, first = step, np.int64(a)
+        alpha, first = first_bound(state, upper, k)
+        move(state, alpha, k)
         if first < 0:
-            for a in range(k):
-                h[a] = ls[a]
             break
-        for a in range(k):
-            h[a] += alpha * (ls[a] - h[a])
         for a in range(k - 1, -1, -1):
             if a == first or (ls[a] <= 0.0 and h[a] <= 0.0):
-                j = S[a]
-                side[j] = LOW if ls[a] <= 0.0 else HIGH
-                remove(state, k, a)
-                k -= 1
-                if upper is not None and side[j] == HIGH:
-                    _shift(G, -upper[j], j, state, room, k)
+                k = _fix(G, upper, a, state, room, k)
     return k, multiplier
+
+
+@kernel(error_model="numpy")
+def _fix(G, upper, a, state, room, k):  # type: ignore[no-untyped-def]
+    """Fix the free variable at place ``a`` at the bound that it goes beyond; how many are left."""
+    j, is_low = state.S[a], state.ls[a] <= 0.0
+    room.side[j] = LOW if is_low else HIGH
+    remove(state, k, a)
+    if upper is not None and not is_low:
+        _shift(G, -upper[j], j, state, room, k - 1)
+    return k - 1
+
+
+@kernel(error_model="numpy")
+def _free(gram, upper, slides, j, state, room, k):  # type: ignore[no-untyped-def]
+    """Free variable ``j``; how many are free, and whether it could leave its bound."""
+    side, before, here = room.side, room.side[j], 0.0
+    if upper is not None and before == HIGH:
+        here = upper[j]
+        _shift(gram.G, here, j, state, room, k)
+    if k < len(state.S) and append_product(gram.G, room.c, j, state, k):
+        state.S[k], state.h[k], side[j] = j, here, FREE
+        if not gram.known[j]:
+            _know(gram, j, state)
+        return k + 1, True
+    if slides is not None:
+        k = _slide(gram.G, upper, j, state, room, k)
+    elif upper is not None and before == HIGH:
+        _shift(gram.G, -here, j, state, room, k)
+    return k, side[j] != before
 
 
 @kernel(error_model="numpy")
@@ -402,42 +386,33 @@ def _slide(G, upper, j, state, room, k):  # type: ignore[no-untyped-def]
 
     The linear term already lacks what ``j`` contributes at its upper bound. If nothing bounds the
     move, which only rounding can cause, ``j`` stays where it is."""
-    S, h, t, side = state.S, state.h, state.ls, room.side
-    up = 1.0 if side[j] == LOW else -1.0
-    here = 0.0 if side[j] == LOW else upper[j]
+    h, ls, is_low = state.h, state.ls, room.side[j] == LOW
+    here = 0.0 if is_low else upper[j]
     while True:
+        way = min(upper[j] - here, FAR) if is_low else -here
         for a in range(k):
-            t[a] = state.R[a, k]
-        solve_triangle(state.R, t, k, t)  # column j is the combination t of the free columns
-        step, first = upper[j] - here if up > 0.0 else here, -1
+            ls[a] = state.R[a, k]
+        solve_triangle(state.R, ls, k, ls)  # column j is this combination of the free columns
         for a in range(k):
-            move = -up * t[a]
-            far = upper[S[a]] - h[a] if move > 0.0 else -h[a]
-            if move != 0.0 and far / move < step:
-                step, first = max(far / move, 0.0), a
-        if step == np.inf:
+            ls[a] = h[a] - way * ls[a]
+        alpha, first = first_bound(state, upper, k)
+        if first < 0 and way == FAR:
             return k
-        for a in range(k):
-            h[a] -= step * up * t[a]
-        here += up * step
+        move(state, alpha, k)
+        here += alpha * way
         if first < 0:
-            side[j] = HIGH if up > 0.0 else LOW
-            if up > 0.0:
+            room.side[j] = HIGH if is_low else LOW
+            if is_low:
                 _shift(G, -upper[j], j, state, room, k)
             return k
-        i = S[first]
-        side[i] = LOW if up * t[first] > 0.0 else HIGH
-        remove(state, k, first)
-        k -= 1
-        if side[i] == HIGH:
-            _shift(G, -upper[i], i, state, room, k)
+        k = _fix(G, upper, first, state, room, k)
         if append_product(G, room.c, j, state, k):
-            S[k], h[k], side[j] = j, here, FREE
+            state.S[k], h[k], room.side[j] = j, here, FREE
             return k + 1
 
 
 @kernel(error_model="numpy", fastmath=FAST)
-def _subtract_rows(G, S, h, k, g):  # type: ignore[no-untyped-def]
+def subtract_rows(G, S, h, k, g):  # type: ignore[no-untyped-def]
     """``g -= sum_a h_a G[S_a]``, four rows at a time."""
     for a in range(0, k - 3, 4):
         d, e, p, q = S[a], S[a + 1], S[a + 2], S[a + 3]
@@ -450,45 +425,80 @@ def _subtract_rows(G, S, h, k, g):  # type: ignore[no-untyped-def]
             g[j] -= y * G[p, j]
 
 
+@kernel
+def _slope(room, j):  # type: ignore[no-untyped-def]
+    """How fast the objective falls where fixed variable ``j`` is freed."""
+    if room.dead[j] != 0:
+        return 0.0
+    return room.g[j] if room.side[j] == LOW else -room.g[j] if room.side[j] == HIGH else 0.0
+
+
 @kernel(error_model="numpy")
-def _list(G, multiplier, zero, state, room, k, count):  # type: ignore[no-untyped-def]
+def _look(G, multiplier, zero, state, room, k, count):  # type: ignore[no-untyped-def]
     """Compute the prices of the ``count`` listed variables or, if none of these helps, of all, and
-    list the best of each bucket; how many are listed."""
+    list those with the best ones; how many are listed. Few variables are all listed."""
     S, h, c, g, listed, n = state.S, state.h, room.c, room.g, room.listed, len(room.g)
-    for t in range(count):
-        j = listed[t]
-        price = c[j] - multiplier
-        for a in range(k):
-            price -= h[a] * G[S[a], j]
-        g[j] = price
-    if count > 0 and _best(g, room.side, room.dead, listed, count, zero, g[:0]) >= 0:
-        return count
+    if n >= MANY_COLUMNS:
+        for t in range(count):
+            j = listed[t]
+            price = c[j] - multiplier
+            for a in range(k):
+                price -= h[a] * G[S[a], j]
+            g[j] = price
+        if _best(room, count, zero, g[:0]) >= 0:
+            return count
     for j in range(n):
         g[j] = c[j] - multiplier
-    _subtract_rows(G, S, h, k, g)
+    subtract_rows(G, S, h, k, g)
+    if n < MANY_COLUMNS:
+        return np.int64(n)
+    for j in range(n):
+        room.x[j] = _slope(room, j)
+    return list_best(room.x, zero, np.empty(LISTED), np.empty(LISTED, np.int32), listed)
+
+
+@kernel
+def list_best(prices, least, top, turn, listed):  # type: ignore[no-untyped-def]
+    """Write the place of the highest price of every bucket to ``listed``, if that is above
+    ``least``; how many there are.
+
+    Place t is in bucket ``t mod len(top)``. Taking the best of each bucket instead of the best of
+    all keeps the list varied: columns with the highest prices tend to be almost equal. ``top`` and
+    ``turn`` are scratch, and ``top`` has the highest prices of the buckets."""
+    n_buckets = len(top)
+    # an assignment of slices takes seconds to compile: numba builds the text of its error message
+    for q in range(n_buckets):
+        top[q] = prices[q]
+        turn[q] = 0
+    for t in range(n_buckets, len(prices), n_buckets):
+        _take_higher(prices[t : t + n_buckets], np.int32(t // n_buckets), top, turn)
     count = np.int64(0)
-    for bucket in range(LISTED):
-        at, best = np.int64(-1), zero
-        for j in range(bucket, n, LISTED):
-            slope = g[j] if room.side[j] == LOW else -g[j] if room.side[j] == HIGH else 0.0
-            if slope > best and room.dead[j] == 0:
-                at, best = np.int64(j), slope
-        if at >= 0:
-            listed[count] = at
+    for q in range(n_buckets):
+        if top[q] > least:
+            listed[count] = turn[q] * n_buckets + q
             count += 1
     return count
 
 
+@kernel
+def _take_higher(part, number, top, turn):  # type: ignore[no-untyped-def]
+    """Where ``part`` is higher than ``top`` it takes its place, and its number is the ``turn``; a
+    loop without branches."""
+    for q in range(len(part)):
+        higher = part[q] > top[q]
+        top[q] = part[q] if higher else top[q]
+        turn[q] = number if higher else turn[q]
+
+
 @kernel(error_model="numpy")
-def _best(g, side, dead, listed, count, zero, weight):  # type: ignore[no-untyped-def]
-    """The variable whose freeing lowers the objective most steeply: of those that are listed or, if
-    variables are few, of all; -1 if none. Lengths of columns as weights lead to the solution that
-    Lawson and Hanson's rule finds."""
-    at, best, is_listed = np.int64(-1), 0.0, len(g) >= MANY_COLUMNS
-    for t in range(count if is_listed else len(g)):
-        j = listed[t] if is_listed else np.int64(t)
-        if abs(g[j]) > zero and dead[j] == 0:
-            slope = g[j] if side[j] == LOW else -g[j] if side[j] == HIGH else 0.0
+def _best(room, count, zero, weight):  # type: ignore[no-untyped-def]
+    """The listed variable whose freeing lowers the objective most steeply; -1 if none does. Lengths
+    of columns as weights lead to the solution that Lawson and Hanson's rule finds."""
+    at, best = np.int64(-1), 0.0
+    for t in range(count):
+        j = room.listed[t]
+        slope = _slope(room, j)
+        if slope > zero:
             slope *= weight[j] if len(weight) > 0 else 1.0
             if slope > best:
                 at, best = j, slope
@@ -510,13 +520,22 @@ def add_products(A, v, g):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", fastmath=FAST)
-def _subtract_product(A, x, b, r):  # type: ignore[no-untyped-def]
-    """``r = b - A x``."""
+def measure(A, norms, b, x, g, r):  # type: ignore[no-untyped-def]
+    """Write the residual of coefficients ``x`` of unit columns and the prices ``g``, both computed
+    with A itself; the length of the residual."""
+    for j in range(len(x)):
+        g[j] = x[j] / norms[j]
     for t in range(len(A)):
         s = 0.0
         for j in range(len(x)):
-            s += A[t, j] * x[j]
+            s += A[t, j] * g[j]
         r[t] = b[t] - s
+    for j in range(len(x)):
+        g[j] = 0.0
+    add_products(A, r, g)
+    for j in range(len(x)):
+        g[j] /= norms[j]
+    return np.sqrt(dot(r, r))
 
 
 @kernel(error_model="numpy")
@@ -534,7 +553,7 @@ def _know(gram, j, state):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", fastmath=FAST)
-def _column_norms(A, norms):  # type: ignore[no-untyped-def]
+def column_norms(A, norms):  # type: ignore[no-untyped-def]
     """Write the lengths of the columns, 1 for zeros; False where squares are lost."""
     m, n = A.shape
     for j in range(n):
@@ -545,7 +564,7 @@ def _column_norms(A, norms):  # type: ignore[no-untyped-def]
     is_safe = True
     for j in range(n):
         norms[j] = np.sqrt(norms[j])
-        if not LEAST_LENGTH < norms[j] < MOST_LENGTH:
+        if not keeps_squares(norms[j]):
             for t in range(m):
                 is_safe = is_safe and A[t, j] == 0.0
             norms[j] = 1.0
@@ -556,40 +575,30 @@ def _column_norms(A, norms):  # type: ignore[no-untyped-def]
 def _confirm(gram, b, reach, state, room, k):  # type: ignore[no-untyped-def]
     """How the end of a descent is judged, its residual norm, and the lower bound: by products, else
     it is corrected with A itself."""
-    A, norms, S, h, g, x, r = gram.A, gram.norms, state.S, state.h, room.g, room.x, state.r
-    (m, n), b_norm = A.shape, np.sqrt(dot(b, b))
+    A, S, h, g, x, r = gram.A, state.S, state.h, room.g, room.x, state.r
+    used, b_norm = (S, k), np.sqrt(dot(b, b))
     sigma = smallest_singular_value(state.R, k, state.ls, state.q)
     square, total = b_norm * b_norm, b_norm
-    for j in range(n):
+    for j in range(len(x)):
         x[j] = 0.0
     for a in range(k):
         x[S[a]] = h[a]
         total += h[a]
         square -= h[a] * (room.c[S[a]] + g[S[a]])
     r_norm, error = np.sqrt(max(square, 0.0)), 4.0 * EPS * total * total
-    if r_norm > LARGE_RESIDUAL * b_norm and error <= PRODUCT_ERROR * square:
-        set_aside(A, S, k, x, g, b_norm)
-        noise = np.sqrt(m) * noise_of(x, b_norm)
-        ending, least = judge(g, x, sigma, reach, r_norm, b_norm, noise)
+    if has_accurate_square(square, error, b_norm):
+        noise = np.sqrt(len(A)) * noise_of(x, b_norm)
+        ending, least = judge(A, used, x, g, sigma, reach, (r_norm, b_norm), noise)
         if ending == OPTIMAL:
             return ending, r_norm, least - error / r_norm
     ending, least = UNPROVEN, 0.0
     for turn in range(CORRECTIONS):
-        for j in range(n):
-            g[j] = x[j] / norms[j]
-        _subtract_product(A, g, b, r)
-        r_norm = np.sqrt(dot(r, r))
-        for j in range(n):
-            g[j] = 0.0
-        add_products(A, r, g)
-        for j in range(n):
-            g[j] /= norms[j]
+        r_norm = measure(A, gram.norms, b, x, g, r)
         for a in range(k):
             state.ls[a] = g[S[a]]
         if turn > 0 or r_norm > NEAR_ZERO * b_norm:
-            set_aside(A, S, k, x, g, b_norm)
-            noise = EPS * (4.0 + np.sqrt(m)) * r_norm
-            ending, least = judge(g, x, sigma, reach, r_norm, b_norm, noise)
+            noise = EPS * (4.0 + np.sqrt(len(A))) * r_norm
+            ending, least = judge(A, used, x, g, sigma, reach, (r_norm, b_norm), noise)
             if ending == OPTIMAL or turn == CORRECTIONS - 1:
                 break
         solve_transposed(state.R, k, state.ls)
@@ -610,29 +619,20 @@ def solve_rows(A, Bt, G, C, reach, start, max_steps, out):  # type: ignore[no-un
     P, norm, flag = np.empty((n, n)) if G is None else G, np.empty(n), np.empty(n, np.bool_)
     A, out, norms, known = borrow(A), borrow(out), borrow(norm), borrow(flag)
     gram = Products(borrow(P), known, A, norms)
-    is_safe = _column_norms(A, norms)
+    is_safe = column_norms(A, norms)
     for j in range(n):
         known[j] = G is not None
         gram.G[j, j] = 1.0
     state, room, own = _new_room(n, min(m, n), m, False)
     for i in range(len(Bt)):
-        b = borrow(Bt[i])
-        b_norm = np.sqrt(dot(b, b))
-        is_zero = b_norm == 0.0
-        for t in range(m):
-            is_zero = is_zero and b[t] == 0.0
-        for j in range(n + 4):
-            out[i, j] = 0.0
-        out[i, n], out[i, n + 2] = b_norm, OPTIMAL if is_zero and is_safe else UNPROVEN
-        if not (is_safe and LEAST_LENGTH < b_norm < MOST_LENGTH):
+        b, row = borrow(Bt[i]), out[i]
+        b_norm = open_row(b, is_safe, row)
+        if b_norm == 0.0:
             continue
         for j in range(n):
-            room.c[j], room.side[j] = 0.0, LOW
+            room.c[j], room.side[j] = 0.0 if C is None else C[i, j], LOW
         if C is None:
             add_products(A, b, room.c)
-        else:
-            for j in range(n):
-                room.c[j] = C[i, j]
         for j in range(n):
             room.c[j] /= norms[j]
         k = np.int64(0)
@@ -642,11 +642,12 @@ def solve_rows(A, Bt, G, C, reach, start, max_steps, out):  # type: ignore[no-un
                 if start[i, j] and not known[j]:
                     _know(gram, j, state)
             k = _begin(gram.G, None, None, state, room)
-        rule = Rule(PRICE_ZERO * b_norm, max_steps)
-        k, out[i, n + 2], out[i, n + 3] = descend(gram, None, None, None, rule, state, room, k)
-        if out[i, n + 2] == OPTIMAL:
-            out[i, n + 2], r_norm, out[i, n + 1] = _confirm(gram, b, reach, state, room, k)
-            out[i, n] = r_norm if r_norm > RESIDUAL_STOP * b_norm else 0.0
+        rule = (PRICE_ZERO * b_norm, max_steps)
+        k, ending, row[n + 3] = descend(gram, None, None, None, rule, state, room, k)
+        row[n + 2] = ending
+        if ending == OPTIMAL:
+            ending, r_norm, least = _confirm(gram, b, reach, state, room, k)
+            close_row(row, ending, r_norm, least, b_norm)
         for a in range(k):
-            out[i, state.S[a]] = state.h[a] / norms[state.S[a]]
+            row[state.S[a]] = state.h[a] / norms[state.S[a]]
     return own[0].size + own[1].size + P.size + norm.size + flag.size  # keeps what is borrowed

@@ -25,6 +25,7 @@ from conecollapse._nnls.columns import (
     descend,
 )
 from conecollapse._nnls.factor import State, smallest_singular_value
+from conecollapse._nnls.products import list_best
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
@@ -185,10 +186,8 @@ def price(
     """Price the rows of ``columns``, whose numbers are ``ids``, by each row of ``residuals``, and
     make a short list for each.
 
-    A list holds the column with the highest price of every bucket, if that is above ``least``;
-    column t is in bucket ``t mod n_buckets``. Taking the maximum of each bucket instead of the
-    highest prices keeps the list varied: the columns with the highest prices tend to be almost
-    equal. ``bar(prices, rows)`` may lower the prices of ``rows`` first. For use under
+    A list holds the column with the highest price of every bucket (`products.list_best`), if that
+    is above ``least``. ``bar(prices, rows)`` may lower the prices of ``rows`` first. For use under
     `serial_blas`: rows are spread over our threads.
     """
     rows = len(residuals)
@@ -226,34 +225,13 @@ def short_lists(prices: FloatArray, ids: IntArray, least: FloatArray, n_buckets:
 @kernel
 def _bucket_maxima(prices, ids, least, n_buckets, lists, first):  # type: ignore[no-untyped-def]
     """Fill the rows of ``lists`` from ``first`` on, one for each row of ``prices``."""
-    best = lists.best
-    top = np.empty(n_buckets, prices.dtype)
-    turn = np.empty(n_buckets, np.int32)
+    top, turn = np.empty(n_buckets, prices.dtype), np.empty(n_buckets, np.int32)
     for p in range(len(prices)):
-        row = prices[p]
         i = first + p
-        # an assignment of slices takes seconds to compile: numba builds the text of its error
-        # message
+        row = lists.ids[i]
+        count = list_best(prices[p], least[i], top, turn, row)
+        for q in range(count):
+            row[q] = ids[row[q]]
         for q in range(n_buckets):
-            top[q] = row[q]
-            turn[q] = 0
-        for t0 in range(n_buckets, len(row), n_buckets):
-            _take_higher(row[t0 : t0 + n_buckets], np.int32(t0 // n_buckets), top, turn)
-        count = 0
-        for q in range(n_buckets):
-            if top[q] > best[i]:
-                best[i] = top[q]
-            if top[q] > least[i]:
-                lists.ids[i, count] = ids[turn[q] * n_buckets + q]
-                count += 1
+            lists.best[i] = max(lists.best[i], top[q])
         lists.lengths[i] = count
-
-
-@kernel
-def _take_higher(part, number, top, turn):  # type: ignore[no-untyped-def]
-    """Where ``part`` is higher than ``top`` it takes its place, and its number is the ``turn``; a
-    loop without branches."""
-    for q in range(len(part)):
-        higher = part[q] > top[q]
-        top[q] = part[q] if higher else top[q]
-        turn[q] = number if higher else turn[q]

@@ -18,7 +18,7 @@ from conecollapse._linalg import (
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.affinity.cells import cell_neighbors, random_samples
 from conecollapse.affinity.exact import exact, others_of
-from conecollapse.geometry.certified.cost import product_seconds, warn_if_long
+from conecollapse.geometry.certified.cost import product_time, warn_if_long
 from conecollapse.tables import DenseTable, Table, stored
 
 # share of non-zero entries up to which samples are mostly zeros: those of text are, images are not
@@ -101,7 +101,7 @@ def nearest(
 def announce(samples: Points) -> None:
     """Say beforehand that exact neighbours take long."""
     warn_if_long(
-        PER_PRODUCT * product_seconds(samples),
+        PER_PRODUCT * 1e-9 * product_time(samples),
         f"finding the exact neighbours of {samples.shape[0]} samples",
         _FASTER[is_sparse(samples)],
     )

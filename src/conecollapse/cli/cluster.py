@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.rays import say_cone
 from conecollapse.cli.terminal import (
     say,
     say_run_as_json,
@@ -138,6 +137,7 @@ def cluster(
                 unlabeled=unlabeled,
                 random_state=seed,
                 rays=rays,
+                layout=report,
                 progress=progress,
             )
         except runs.Interrupted as stop:
@@ -170,6 +170,8 @@ def _say(run: ClusterRun, name: str, n_read: int) -> None:
     if table.texts is not None:
         _say_topics(run)
     if run.cone is not None:
+        from conecollapse.cli.rays import say_cone
+
         say_cone(run.facts())
 
 
@@ -220,8 +222,8 @@ def say_curve(curve: dict[str, Any], chosen: int) -> None:
 
 def _say_topics(run: ClusterRun) -> None:
     """The words of each topic, and documents without known words."""
-    for k, words in enumerate(run.top_features(WORDS)):
-        say(f"  topic {k}: {', '.join(word.name for word in words if word.lead > 0)}")
+    for k, words in enumerate(run.markers(WORDS)):
+        say(f"  topic {k}: {', '.join(word.name for word in words)}")
     without = int((run.labels < 0).sum())
     if without:
         say(

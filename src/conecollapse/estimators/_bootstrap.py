@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_callable, check_count, first_no_count
 from conecollapse._errors import InvalidInputError
@@ -21,6 +20,7 @@ from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._catalogue import CatalogueNMF
+from conecollapse.estimators._estimator import check_is_fitted
 from conecollapse.estimators._mixture import MixtureNMF
 from conecollapse.estimators._prepared import check_table, generator
 from conecollapse.estimators._weighted import WeightedNMF

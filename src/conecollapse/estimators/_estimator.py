@@ -10,11 +10,11 @@ from html import escape
 from inspect import signature
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
+from sklearn import exceptions
+from sklearn.utils import estimator_html_repr, validation
 
 from conecollapse._checks import check_callable
-from conecollapse._errors import InvalidInputError, UnexpectedArgumentError
+from conecollapse._errors import ConeCollapseError, InvalidInputError, UnexpectedArgumentError
 from conecollapse._progress import showing
 from conecollapse._threads import limit_threads
 from conecollapse.certificates import ApproximateCertificate
@@ -25,6 +25,18 @@ EVERY = 10  # iterations for which verbose=True prints one line
 WITH_WEIGHTS = "HierarchicalNMF, AlternatingNMF, MultiplicativeNMF and SparseNMF"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class NotFittedError(ConeCollapseError, exceptions.NotFittedError):  # type: ignore[misc]
+    """A model is asked for what only `fit` finds."""
+
+
+def check_is_fitted(model: Any, attributes: str | None = None) -> None:
+    """scikit-learn's check, with an error of this package."""
+    try:
+        validation.check_is_fitted(model, attributes)
+    except exceptions.NotFittedError as error:
+        raise NotFittedError(str(error)) from None
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -7,15 +7,19 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.certificates import Verdict
-from conecollapse.estimators._estimator import Estimator, running
+from conecollapse.estimators._estimator import Estimator, check_is_fitted, running
 from conecollapse.estimators._fitted import Fitted, decode
-from conecollapse.estimators._prepared import Prepared, check_table, in_dtype, prepare
+from conecollapse.estimators._prepared import (
+    Prepared,
+    check_table,
+    in_dtype,
+    prepare,
+)
 from conecollapse.estimators._sklearn import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,

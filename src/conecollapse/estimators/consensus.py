@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count, check_positive
 from conecollapse._errors import InvalidInputError
@@ -20,10 +19,9 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators._estimator import running
-from conecollapse.estimators._fitted import labels_of
+from conecollapse.estimators._estimator import check_is_fitted, running
+from conecollapse.estimators._fitted import Problem, Solution, labels_of
 from conecollapse.estimators._prepared import Prepared, outside
-from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.factorization.nmf.encoders import Divergence, LeastSquares, with_encodings
 from conecollapse.factorization.nmf.hals import hals
 from conecollapse.factorization.nmf.kl import kl, kl_by_squares

@@ -1,5 +1,5 @@
-"""How many components? Answers for clusters, for components of a plain NMF, and for mixtures, at
-each candidate rank."""
+"""How many components? Answers for clusters and for components of a plain NMF, at each candidate
+rank. (For mixtures `Unmixing` counts them.)"""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from conecollapse._checks import as_matrix, check_callable, check_count, first_nan
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._linalg import is_sparse
-from conecollapse._progress import showing
+from conecollapse._progress import showing, teller
 from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._prepared import generator, named, safe_unit, unmasked, warn_of_empty
-from conecollapse.estimators._rank_fits import Fits
-from conecollapse.estimators.graph_ccnmf import GraphCCNMF
+from conecollapse.estimators.ccnmf import GraphCCNMF
 from conecollapse.estimators.nmf import HierarchicalNMF
 from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.resampling.rank_of_clusters import (
@@ -31,7 +31,7 @@ from conecollapse.factorization.resampling.rank_of_clusters import (
     prediction,
     stability,
 )
-from conecollapse.factorization.resampling.rank_of_components import heldout, mixture, residual
+from conecollapse.factorization.resampling.rank_of_components import heldout, residual
 from conecollapse.factorization.resampling.rank_selection import RankSelection
 from conecollapse.tables import Table, as_table, recognised
 from conecollapse.tables.incomplete import incomplete_table
@@ -44,7 +44,6 @@ METHODS = (
     "heldout",
     "consensus",
     "residual",
-    "mixture",
 )
 ENOUGH_SAMPLES = 2000  # larger tables are represented by this many random samples
 
@@ -73,8 +72,7 @@ def select_rank(
         With "heldout", NaN in a dense table is a missing entry; the other methods refuse it.
     candidates : iterable of int
         Ranks to try.
-    method : {"auto", "prediction", "stability", "eigengap", "heldout", "consensus", "residual", \
-"mixture"}
+    method : {"auto", "prediction", "stability", "eigengap", "heldout", "consensus", "residual"}
         - *auto*: "prediction" for counts of cells if no estimator is given, else "stability".
         - *prediction*: for counts of cells. Chosen: the rank whose clusters, by k-means of the
           principal components of `conecollapse.affinity.counts`, best predict each sample's counts
@@ -99,11 +97,6 @@ def select_rank(
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same
           data with each feature shuffled over the samples. Chosen: the last rank whose gain exceeds
           the gain on shuffled data.
-        - *mixture*: for spectra and other mixtures. Chosen: the last rank at which the components
-          of `MinVolumeNMF` lie clear of each other's cone, by at least 0.12, but not below the rank
-          before the largest fall of the singular values, and at most one above it. The scores are
-          these distances. ``reason`` has both estimates, the elbow of the volume of the components
-          and an estimate from the noise, and says whether the four disagree.
     estimator : estimator, optional
         Any clusterer with a parameter ``n_components`` or ``n_clusters`` and a method
         ``fit_predict``, scikit-learn's for example; for "residual" it needs
@@ -201,8 +194,6 @@ def select_rank(
         method = "stability" if method == "auto" else method
         if method == "eigengap":
             return eigengap(table, ranks, base, rng)
-        if method == "mixture":
-            return mixture(table, ranks)
         if method == "heldout":
             return heldout(
                 table, ranks, n_runs, rng, Fits(base, method, len(ranks) * n_runs, callback)
@@ -272,3 +263,48 @@ def _gathered(X: Table, rows: IntArray) -> Table:
         found.append(part.array[rows[(rows >= first) & (rows < last)] - first])
         first = last
     return as_table(sp.csr_array(sp.vstack(found)) if X.is_sparse else np.vstack(found))
+
+
+class Fits:
+    """Fits of one estimator at several ranks, counted."""
+
+    def __init__(
+        self, base: Any, method: str, total: int, callback: Callable[[int, int], object] | None
+    ) -> None:
+        self.base, self.total, self.callback = base, total, callback
+        known = base.get_params()
+        self.rank = next((name for name in ("n_components", "n_clusters") if name in known), "")
+        if not self.rank or not hasattr(base, "fit_predict"):
+            raise InvalidInputError(
+                f"{type(base).__name__} is no clusterer with a parameter n_components or n_clusters"
+                " and a method fit_predict; pass one."
+            )
+        self.is_random = "random_state" in known
+        self.is_pairwise = bool(get_tags(base).input_tags.pairwise)
+        self.done, self.tell, self.method = 0, teller(), method
+        self.say()
+
+    def model(self, r: int, rng: np.random.Generator, X: Table) -> Any:
+        """Fitted to ``X`` at rank ``r``."""
+        model = self._of_rank(r, rng).fit(X.array)
+        self.say(done=1)
+        return model
+
+    def labels(self, r: int, rng: np.random.Generator, X: Table) -> IntArray:
+        """The clusters of ``X`` at rank ``r``."""
+        labels = np.asarray(self._of_rank(r, rng).fit_predict(X.array))
+        self.say(done=1)
+        return labels
+
+    def _of_rank(self, r: int, rng: np.random.Generator) -> Any:
+        seed = int(rng.integers(2**31 - 1))
+        return clone(self.base).set_params(
+            **{self.rank: int(r)}, **({"random_state": seed} if self.is_random else {})
+        )
+
+    def say(self, done: int = 0) -> None:
+        self.done += done
+        if self.tell is not None:
+            self.tell(f"{self.method}, fits", self.done, self.total)
+        if self.callback is not None and self.done:
+            self.callback(self.done, self.total)

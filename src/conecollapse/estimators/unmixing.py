@@ -8,14 +8,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_array, as_points, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, is_sparse, row_lengths, stack_rows
 from conecollapse._progress import report
 from conecollapse._types import FloatArray, Points
-from conecollapse.estimators._estimator import running
+from conecollapse.estimators._estimator import check_is_fitted, running
 from conecollapse.estimators._mixture import MixtureNMF
 from conecollapse.estimators._prepared import Prepared, check_table, in_dtype
 from conecollapse.factorization.mixtures.constraints import (

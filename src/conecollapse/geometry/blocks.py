@@ -1,7 +1,7 @@
 r"""The exact cone of a table in blocks of features, by several workers side by side.
 
-1. *Groups.* One pass says where each point lies along two fixed random directions. Only points that
-   are near each other along both can have the same direction; these leave their blocks and are
+1. *Groups.* One pass says where each point lies along a fixed random direction. Only points that
+   are near each other along it can be multiples of each other; these leave their blocks and are
    compared. One point of each group is its leader.
 2. *Shares.* The leaders go to every worker. Each decides its share of them over all leaders by the
    stages of a cone in memory (`certified.decide`): first the rays that a cheap witness proves, then
@@ -19,6 +19,7 @@ either way every worker holds all leaders. How many bytes that takes is known be
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +43,6 @@ from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocks import Step, Worker, by_block
 
 HELD_RAYS = 2**24  # entries up to which a cone holds its rays: 128 MiB
-DIRECTIONS = (0, 1)  # numbers of the fixed random directions
 # bytes at the peak for each entry of the points: blocks as they came, unit points, and of dense
 # ones round coordinates in both precisions, of sparse ones the lists of the points with each
 # coordinate; and for each point, where the search asks all of them about 512 at a time
@@ -95,46 +95,30 @@ def fits(needed: float, workers: list[Worker]) -> bool:
 
 def n_shares(table: BlockedTable, n_workers: int) -> int:
     """Workers among which the points are divided: as many as have enough to do."""
-    if table.is_sparse:
-        return int(min(n_workers, max(1, table.n_stored // SPARSE_SHARE)))
     n, m = table.shape
-    return min(n_workers, max(1, m * m * n // DENSE_SHARE))
+    dense = m * m * n // DENSE_SHARE
+    return int(min(n_workers, max(1, table.n_stored // SPARSE_SHARE if table.is_sparse else dense)))
 
 
 def part_of_whole(table: BlockedTable, tol: float, effort: Effort) -> Part:
     """The part of all points in the memory of one worker."""
-    part: Part = table.share_out(_points_of, None, [Step("rays", _find, 1)], (tol, effort))[0]
+    part: Part = table.share_out(points_of, None, [Step("rays", _find, 1)], (tol, effort))[0]
     return part
-
-
-def _points_of(block: Points, _: Any, __: Any) -> Points:
-    return points_of(block)
 
 
 def _find(items: list[Points], _k: int, _told: list[Any], asked: tuple[float, Effort]) -> Part:
     tol, effort = asked
     points = stacked(items)
     items.clear()
-    part = part_of(points, tol, effort=effort)
-    return part if _is_held(points, part) else Part(part.n_points, None, part.certificate)
-
-
-class Groups(NamedTuple):
-    """Groups of points of one direction."""
-
-    leader: IntArray  # (n_points,): of each one's group, -1 for zero points
-    apart: float  # the largest distance of a point from its leader
-
-    @property
-    def leaders(self) -> IntArray:
-        return np.flatnonzero(self.leader == np.arange(len(self.leader)))
+    return _held(points, part_of(points, tol, effort=effort))
 
 
 class Shared(NamedTuple):
     """What every worker needs to know."""
 
     tol: float
-    groups: Groups
+    leader: IntArray  # (n_points,): of the group of each, -1 for zero points
+    apart: float  # the largest distance of a point from its leader
     n_shares: int
 
     def share(self, k: int, U: Points) -> IntArray:
@@ -145,16 +129,19 @@ class Shared(NamedTuple):
 def part_of_shares(table: BlockedTable, tol: float, count: int) -> Part | None:
     """The part of all points, decided in ``count`` shares; None where rounding spoils a proof at
     ``tol``, or there is one ray."""
-    groups = group_features(table, tol)
-    if len(groups.leaders) == 1:
+    leader, apart = group_features(table, tol)
+    leaders = np.flatnonzero(leader == np.arange(len(leader)))
+    if len(leaders) == 1:
         return None
     steps = [
         Step("lead", _decide_cheaply, count),
         Step("decide", _decide, count),
         Step("settle", _conclude, 1),
     ]
-    places = by_block(table.bounds, groups.leaders)
-    part: Part | None = table.share_out(_unit_rows_of, places, steps, Shared(tol, groups, count))[0]
+    places = by_block(table.bounds, leaders)
+    part: Part | None = table.share_out(
+        _unit_rows_of, places, steps, Shared(tol, leader, apart, count)
+    )[0]
     return part
 
 
@@ -174,27 +161,27 @@ def _decide(items: list[Points], k: int, told: list[Decisions], shared: Shared) 
 
 
 def _conclude(items: list[Points], _k: int, told: list[Decisions], shared: Shared) -> Part | None:
-    U, (tol, (leader, apart), _) = stacked(items), shared
+    U, (tol, leader, apart, _) = stacked(items), shared
     proof = conclude(U, tol, Decisions.join(told))
-    if not proof.is_proven:
+    if proof.unproven:
         return None
-    certificate = proof.certificate(U, shared.groups.leaders, leader, apart, tol)
-    part = Part(len(leader), take_rows(U, proof.rays), certificate)
-    return part if _is_held(U, part) else Part(len(leader), None, certificate)
+    leaders = np.flatnonzero(leader == np.arange(len(leader)))
+    certificate = proof.certificate(U, leaders, leader, apart, tol)
+    return _held(U, Part(len(leader), take_rows(U, proof.rays), certificate))
 
 
-def _is_held(points: Points, part: Part) -> bool:
-    """Whether the rays are few enough to travel and to be held."""
+def _held(points: Points, part: Part) -> Part:
+    """The part, with its rays if these are few enough to travel and to be held."""
     if part.certificate is None:
-        return True
+        return part
     entries = points.nnz if sp.issparse(points) else len(part.certificate.rays) * points.shape[1]
-    return bool(entries <= HELD_RAYS)
+    return part if entries <= HELD_RAYS else replace(part, rays=None)
 
 
-def group_features(table: BlockedTable, tol: float) -> Groups:
-    """The groups of the columns of a table, as in memory.
+def group_features(table: BlockedTable, tol: float) -> tuple[IntArray, float]:
+    """`certified.group` of the columns of a table.
 
-    Runs of points that are near each other along both fixed directions leave their blocks and are
+    Runs of points that are near each other along the fixed direction leave their blocks and are
     compared, as many at a time as a block has.
     """
     found = table.visit(_key_of, stage="measure")
@@ -204,44 +191,29 @@ def group_features(table: BlockedTable, tol: float) -> Groups:
             f"all {len(filled)} points are zero; a cone needs at least one point that is not."
         )
     leader, worst = np.where(filled, np.arange(len(filled)), -1), 0.0
-    runs = _crowded(key, filled, table.shape[0], tol)
+    runs = _crowded(key, filled, near_along(table.shape[0], tol))
     size = max(-(-len(filled) // table.n_blocks), 1)
-    for some in _pieces(runs, size):
+    n_pieces = min(len(runs), -(-sum(map(len, runs)) // size))
+    for k in range(n_pieces):
+        some = np.sort(np.concatenate(runs[k::n_pieces]))
         at, apart = merge_colinear(fetch(table, some), tol)
         leader[some], worst = some[at], max(worst, apart)
-    return Groups(leader, worst)
+    return leader, worst
 
 
 def _key_of(block: Points, _: Any, __: Any) -> tuple[FloatArray, BoolArray]:
-    """The places of the columns along the fixed directions, and which are not zero."""
+    """The places of the columns along the fixed direction, and which are not zero."""
     U, lengths = unit_rows(points_of(block))
-    W = np.column_stack([projection(U.shape[1], which) for which in DIRECTIONS])
-    return np.asarray(U @ W), lengths > 0
+    return np.asarray(U @ projection(U.shape[1])), lengths > 0
 
 
-def _crowded(key: FloatArray, filled: BoolArray, dim: int, tol: float) -> list[IntArray]:
-    """Runs of points that are near each other along all directions; points alone in a run are like
+def _crowded(key: FloatArray, filled: BoolArray, near: float) -> list[IntArray]:
+    """Runs of points that are near each other along the direction; points alone in a run are like
     no other."""
     order = np.flatnonzero(filled)
-    run = np.zeros(len(order), np.int64)
-    for which in DIRECTIONS:
-        place = np.lexsort((key[order, which], run))
-        order, run = order[place], run[place]
-        is_new = (np.diff(run) > 0) | (np.diff(key[order, which]) > near_along(dim, tol, which))
-        run = np.cumsum(np.append(0, is_new)[: len(order)])
-        crowded = (np.bincount(run) > 1)[run]
-        order, run = order[crowded], run[crowded]
-    return np.split(order, np.flatnonzero(np.diff(run)) + 1) if len(order) else []
-
-
-def _pieces(runs: list[IntArray], size: int) -> list[IntArray]:
-    """Whole runs put together to about ``size`` points, increasing."""
-    if not runs:
-        return []
-    before = np.cumsum([0, *map(len, runs[:-1])]) // size
-    ends = np.flatnonzero(np.diff(before)) + 1
-    parts = np.split(np.arange(len(runs)), ends)
-    return [np.sort(np.concatenate([runs[k] for k in part])) for part in parts]
+    order = order[np.argsort(key[order], kind="stable")]
+    runs = np.split(order, np.flatnonzero(np.diff(key[order]) > near) + 1)
+    return [run for run in runs if len(run) > 1]
 
 
 def fetch(table: BlockedTable, points: IntArray) -> Points:
@@ -254,7 +226,7 @@ def _unit_rows_of(block: Points, columns: IntArray, _: Any) -> Points:
     return unit_rows(take_rows(points_of(block), columns))[0]
 
 
-def points_of(block: Points) -> Points:
+def points_of(block: Points, *_: Any) -> Points:
     """The columns of a block as rows; sparse ones with increasing coordinates and without stored
     zeros, which would count as entries."""
     points = columns_as_points(block)

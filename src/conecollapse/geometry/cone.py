@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,16 +50,16 @@ from conecollapse.certificates import (
     plain,
 )
 from conecollapse.geometry.certified import certify_points
-from conecollapse.geometry.cone_file import read_cone, write_cone
-from conecollapse.geometry.epsilon import EpsilonPath, approximate
 from conecollapse.geometry.invertible import part_of_invertible
 from conecollapse.geometry.merging import Part, merge, warn_if_too_coarse, with_rays
 from conecollapse.geometry.sample import CONFIDENCE, Sample, estimate, points_in_blocks
-from conecollapse.geometry.streaming import part_of_blocks, part_of_samples, part_of_table
 from conecollapse.io.source import ArraySource
 from conecollapse.tables import BlockedTable, as_blocked, as_table, recognised
 from conecollapse.tables.blocks import FileTable
 from conecollapse.tables.survey import checked_blocks
+
+if TYPE_CHECKING:
+    from conecollapse.geometry.epsilon import EpsilonPath
 
 BLOCK_ROWS = 1024
 DENSE_RAYS = 2**27  # entries up to which sparse rays are made dense for projections
@@ -166,7 +166,7 @@ class Cone:
         tol, effort = check_tol(tol), check_effort(effort)
         check_callable(progress, "progress")
         if (table := as_blocked(P)) is not None:
-            return cls._of(part_of_table(table.transposed(), tol, effort=effort))
+            return cls.from_table(table.transposed(), tol, effort, n_jobs=n_jobs)
         points = as_points(P)
         warn_if_too_coarse(points.dtype, tol)
         with limit_threads(n_jobs):
@@ -216,6 +216,8 @@ class Cone:
         >>> cone.n_rays, bool(cone.path.residuals[-1] <= 0.01)
         (2, True)
         """
+        from conecollapse.geometry.epsilon import approximate
+
         check_callable(callback, "callback")
         points = as_points(P)
         with limit_threads(n_jobs), serial_blas():  # many small products
@@ -265,6 +267,8 @@ class Cone:
         >>> Cone.from_blocks(([[1, k], [k, 1]] for k in range(3))).ray_indices
         array([0, 1])
         """
+        from conecollapse.geometry.streaming import part_of_blocks
+
         with limit_threads(n_jobs):
             return cls._of(
                 part_of_blocks(blocks, check_tol(tol), checkpoint, progress, check_effort(effort))
@@ -312,6 +316,8 @@ class Cone:
         >>> bool(cone.verify(lambda: np.split(X, 5)).largest_residual < 1e-12)
         True
         """
+        from conecollapse.geometry.streaming import part_of_samples
+
         with limit_threads(n_jobs):
             return cls._of(part_of_samples(blocks, check_tol(tol), check_effort(effort)))
 
@@ -350,6 +356,8 @@ class Cone:
         tol, effort = check_tol(tol), check_effort(effort)
         blocked = as_blocked(X)
         if blocked is not None:
+            from conecollapse.geometry.streaming import part_of_table
+
             with limit_threads(n_jobs):
                 return cls._of(part_of_table(blocked, tol, checkpoint, effort))
         table = recognised(X) or as_table(as_points(X, "X"))
@@ -553,14 +561,6 @@ class Cone:
         if isinstance(self.certificate, ApproximateCertificate):
             return self.certificate.coefficients
         certificate = self._exact("point_coefficients")
-        if not certificate.coefficients.nnz:  # every point is a ray, a multiple of one, or zero
-            filled = certificate.leader >= 0
-            places = np.searchsorted(certificate.rays, certificate.leader[filled])
-            bounds = np.concatenate([[0], np.cumsum(filled)])
-            return sp.csr_array(
-                (np.ones(len(places)), places, bounds),
-                shape=(certificate.n_points, len(certificate.rays)),
-            )
         every = with_rays(certificate)[np.maximum(certificate.leader, 0)]
         return sp.csr_array(sp.diags_array((certificate.leader >= 0).astype(np.float64)) @ every)
 
@@ -582,8 +582,7 @@ class Cone:
 
     def project(self, Y: Any) -> FloatArray:
         """The point of the cone nearest to each row of ``Y``, as dense rows."""
-        projected = self.coefficients(Y, sparse=True) @ self.rays
-        return as_dense(projected)
+        return as_dense(self.coefficients(Y, sparse=True) @ self.rays)
 
     def residuals(self, Y: Any) -> FloatArray:
         """Distance of each row of ``Y`` from the cone, relative to the row's length (0 for zero
@@ -680,8 +679,7 @@ class Cone:
             )
         if not len(self.open_points):
             return self
-        with limit_threads(n_jobs):
-            return Cone._of(part_of_table(table, self.tol))
+        return Cone.from_table(table, self.tol, n_jobs=n_jobs)
 
     def verify(self, P: Any, tol: float | None = None) -> Verdict:
         """Check every claim about ``P`` without any solver; raises `CertificateError` naming the
@@ -726,12 +724,16 @@ class Cone:
         `path` and `history` are reports of the search that nobody can check afterwards; they are
         not stored.
         """
+        from conecollapse.geometry.cone_file import write_cone
+
         write_cone(path, self._rays, self.certificate, self.ray_names)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Cone:
         """Read a cone written by `save`. Files that hold Python objects are refused, never
         unpickled."""
+        from conecollapse.geometry.cone_file import read_cone
+
         rays, certificate, ray_names = read_cone(path)
         return cls(rays, certificate, ray_names=ray_names)
 

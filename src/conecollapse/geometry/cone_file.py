@@ -42,7 +42,6 @@ from conecollapse.io.npy import load_npz
 FORMAT = "conecollapse-cone-3"
 BESIDE = "beside."  # begins the names of arrays that are no part of the cone
 FAMILY = "conecollapse-cone-"
-SAMPLE = 1000  # numbers that are looked at before all of them are
 _SCALARS = {
     "tol": float,
     "residual": float,
@@ -103,7 +102,8 @@ def read_cone(path: str | PathLike[str]) -> tuple[Points | None, AnyCertificate,
     try:
         certificate = plain(_certificate(arrays))
         # cones in many dimensions leave them with the points
-        rays = _unpack("unit_rays", arrays) if _has("unit_rays", arrays) else None
+        has_rays = "unit_rays" in arrays or "unit_rays.data" in arrays
+        rays = _unpack("unit_rays", arrays) if has_rays else None
         if rays is not None:
             rays = _plain_rays(rays, certificate)
         names = arrays.get("ray_names")
@@ -201,24 +201,12 @@ def _pack(name: str, value: Any) -> dict[str, AnyArray]:
 
 
 def _narrow(array: AnyArray) -> AnyArray:
-    """Lists of integers in the fewest bytes that hold them, and float64 as float32 where that is
-    the same; anything else as it is."""
+    """Lists of integers in the fewest bytes that hold them; anything else as it is."""
     array = np.asarray(array)  # a masked array has no largest entry where all are masked
-    if array.dtype == np.float64 and array.ndim:
-        first = array.ravel()[:SAMPLE]
-        with np.errstate(over="ignore"):  # what is too large for float32 is not the same
-            is_single = (first.astype(np.float32) == first).all() and (
-                array.astype(np.float32) == array
-            ).all()
-            return array.astype(np.float32) if is_single else array
     if array.ndim != 1 or array.dtype.kind != "i" or not len(array):
         return array
     largest = min(max(-int(array.min()), int(array.max())), np.iinfo(np.int64).max)
     return array.astype(np.min_scalar_type(-1 - largest))
-
-
-def _has(name: str, arrays: dict[str, AnyArray]) -> bool:
-    return name in arrays or f"{name}.data" in arrays
 
 
 def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:

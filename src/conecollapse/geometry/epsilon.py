@@ -18,16 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from conecollapse._checks import check_count, check_positive
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import SAME, combination_rows, dense_rows, largest, row_norms, unit_rows
+from conecollapse._linalg import (
+    SAME,
+    combination_rows,
+    csr_rows,
+    dense_rows,
+    largest,
+    residuals,
+    unit_rows,
+)
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.bpp import block_pivoting
-from conecollapse._types import FloatArray, IntArray, Points
+from conecollapse._types import FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import ApproximateCertificate
 
 WEIGHTINGS = ("unit", "mass")
@@ -37,9 +44,7 @@ SMALLEST_RESIDUAL = 1e-6
 GRAM_DIGITS = 0.999
 BATCH = 16  # bounds measured again at a time
 UNMOVED = 1e-12  # gradients up to this are rounding: products of unit vectors carry some 1e-16
-MEASURED_ROWS = 1024  # points whose residuals are measured explicitly at a time
-# rays up to this size are multiplied dense: combinations of many sparse rays are dense anyway
-DENSE_CELLS = 2**25
+MEASURED_ROWS = 1024  # points that are solved at a time in the end
 
 
 @dataclass(frozen=True)
@@ -78,15 +83,7 @@ def approximate(
         len(lengths) if max_rays is None else min(check_count(max_rays, "max_rays"), len(lengths))
     )
     greedy = Greedy(U, share)
-    greedy.add(first_ray(U, share))
-    while True:
-        worst, residual = greedy.furthest()
-        greedy.residuals.append(residual)
-        if callback is not None:
-            callback(len(greedy.rays), residual)
-        if residual <= max_residual * GRAM_DIGITS or len(greedy.rays) == limit:
-            break
-        greedy.add(worst)
+    greedy.grow(first_ray(U, share), limit, max_residual * GRAM_DIGITS, callback)
     rays, certificate = _certified(greedy, weighting, float(lengths.max()))
     return rays, certificate, EpsilonPath(certificate.rays, np.array(greedy.residuals))
 
@@ -112,12 +109,7 @@ def greedy_rays(points: Points, n_rays: int) -> IntArray:
     U, lengths = unit_rows(points)
     share = lengths / max(float(lengths.max()), np.finfo(np.float64).tiny)
     greedy = Greedy(U, share)
-    greedy.add(largest(lengths))
-    while len(greedy.rays) < n_rays:
-        worst, residual = greedy.furthest()
-        if residual <= SMALLEST_RESIDUAL or worst in greedy.rays:  # all that is left is in the cone
-            break
-        greedy.add(worst)
+    greedy.grow(largest(lengths), n_rays, SMALLEST_RESIDUAL)
     return np.array(greedy.rays)
 
 
@@ -127,7 +119,7 @@ def _certified(
     """Unit rays and the certificate of the rays chosen so far."""
     U = greedy.U
     rays = np.array(greedy.rays)
-    coefficients, reached = _coefficients(U, U[rays], greedy.share, greedy)
+    coefficients, reached = _coefficients(greedy)
     certificate = ApproximateCertificate(
         # sums in another order round otherwise
         tol=min(float(reached + (1 + len(rays)) * np.finfo(np.float64).eps), 1.0),
@@ -164,6 +156,25 @@ class Greedy:
         self.G = np.zeros((0, 0))
         self.C = np.zeros((len(share), 8))  # columns are added in place, doubling as needed
         self.H = np.zeros((len(share), 8))  # the last solution of each point
+
+    def grow(
+        self,
+        first: int,
+        limit: int,
+        least: float,
+        callback: Callable[[int, float], None] | None = None,
+    ) -> None:
+        """Add the ``first`` ray, then each time the furthest point: up to ``limit`` rays, until no
+        point is further than ``least``."""
+        self.add(first)
+        while True:
+            worst, residual = self.furthest()
+            self.residuals.append(residual)
+            if callback is not None:
+                callback(len(self.rays), residual)
+            if residual <= least or len(self.rays) == limit or worst in self.rays:
+                break
+            self.add(worst)
 
     def add(self, i: int) -> None:
         k = len(self.rays)
@@ -210,27 +221,17 @@ class Greedy:
         return H
 
 
-def _coefficients(U: Points, rays: Points, share: FloatArray, greedy: Greedy) -> tuple[Any, float]:
+def _coefficients(greedy: Greedy) -> tuple[Sparse, float]:
     """Coefficients of every point over the rays, and the largest weighted residual, measured
     explicitly."""
+    U, share, rays = greedy.U, greedy.share, np.array(greedy.rays)
     parts: list[tuple[IntArray, FloatArray]] = []
-    reached = 0.0
-    dense = rays.shape[0] * rays.shape[1] <= DENSE_CELLS
-    K = dense_rows(rays, np.arange(rays.shape[0])) if dense else rays
     for a in range(0, U.shape[0], MEASURED_ROWS):
         rows = np.arange(a, min(a + MEASURED_ROWS, U.shape[0]))
-        H: FloatArray = greedy.measure(rows)
+        H = greedy.measure(rows)
         H[share[rows] == 0] = 0.0
-        some: list[tuple[IntArray, FloatArray]] = [(np.flatnonzero(h), h[h > 0]) for h in H]
-        explicit = (
-            dense_rows(U, rows) - H @ K
-            if dense
-            else U[rows] - combination_rows(some, rays.shape[0]) @ rays
-        )
-        weighted = share[rows] * row_norms(explicit)
-        reached = max(reached, float(weighted.max()))
-        parts += some
-    return combination_rows(parts, rays.shape[0]), reached
-
-
-__all__ = ["EpsilonPath", "Greedy", "approximate", "first_ray", "greedy_rays", "over_rays"]
+        parts += [(np.flatnonzero(h), h[h > 0]) for h in H]
+    H = combination_rows(parts, len(rays))
+    of_points = csr_rows(H.data, rays[H.indices], H.indptr, U.shape[0])
+    weighted = share * residuals(U, np.arange(U.shape[0]), of_points)
+    return H, float(weighted.max())

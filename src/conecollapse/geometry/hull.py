@@ -26,6 +26,7 @@ vertex more than ``tol d / (d + 1)`` from the hull of the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -43,7 +44,7 @@ from conecollapse._checks import (
     row_labels,
 )
 from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError
-from conecollapse._linalg import row_norms
+from conecollapse._linalg import row_lengths, unit_rows
 from conecollapse._nnls import nnls
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from conecollapse.certificates import Certificate, Verdict, check
@@ -210,9 +211,7 @@ class Hull:
         array([0, 1, 2])
         """
         points = _points(P, "P")
-        with np.errstate(over="ignore"):
-            lengths = row_norms(points / np.abs(points).max(initial=1.0))
-        for i in np.flatnonzero(lengths == 0)[:1]:
+        for i in np.flatnonzero(~points.any(axis=1))[:1]:
             raise InvalidInputError(
                 f"row {i} of P is zero and has no direction; remove such rows first."
             )
@@ -256,7 +255,7 @@ class Hull:
                 f" be proven in dimension {dim}; pass more."
             )
         centre = (points / len(points)).sum(axis=0)
-        radius = _farthest(points, centre)
+        radius = float(row_lengths(points - centre).max())
         lifted = lift(points, centre, radius)
         cone = Cone.from_points(lifted, cone_tol, n_jobs=n_jobs, progress=progress)
         if names is not None:
@@ -302,26 +301,15 @@ class Hull:
     def coefficients(self, Y: Any) -> FloatArray:
         """Shares of the vertices, (n, v), in the point of the hull nearest to each row of ``Y``:
         they are at least 0 and sum to one."""
-        shares, _ = nnls(self.vertices.T, self._section(Y).T, simplex=True)
-        return np.asarray(shares.T)
+        return np.concatenate([shares for shares, _ in self._solve(Y)])
 
     def nearest(self, Y: Any) -> FloatArray:
         """The point of the hull nearest to each row of ``Y``."""
-        return np.concatenate(
-            [
-                nnls(self.vertices.T, rows.T, simplex=True)[0].T @ self.vertices
-                for rows in self._blocks(self._section(Y))
-            ]
-        )
+        return np.concatenate([shares @ self.vertices for shares, _ in self._solve(Y)])
 
     def distance(self, Y: Any) -> FloatArray:
         """Distance of each row of ``Y`` from the hull, in the units of the points; 0 inside."""
-        distance = np.concatenate(
-            [
-                nnls(self.vertices.T, rows.T, simplex=True)[1]
-                for rows in self._blocks(self._section(Y))
-            ]
-        )
+        distance = np.concatenate([away for _, away in self._solve(Y)])
         return np.where(distance > INSIDE * self.radius, distance, 0.0)
 
     def contains(self, Y: Any, tol: float | None = None) -> BoolArray:
@@ -355,7 +343,7 @@ class Hull:
                 f"the hull lives in dimension {self.dim}, but X has {points.shape[1]} columns."
             )
         lifted = lift(points, self.centre, self.radius)
-        farthest = _farthest(points, self.centre)
+        farthest = float(row_lengths(points - self.centre).max())
         if not farthest <= self.radius * (1 + LENGTH_ROOM):
             raise CertificateError(
                 f"a point is {farthest:.6g} away from the centre, further than the radius"
@@ -446,9 +434,12 @@ class Hull:
             )
         return np.asarray(points / heights[:, None])
 
-    def _blocks(self, Y: FloatArray) -> list[FloatArray]:
-        step = max(1, BLOCK_ENTRIES // self.n_vertices)
-        return [Y[a : a + step] for a in range(0, len(Y), step)]
+    def _solve(self, Y: Any) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Shares of the nearest points and their distances, a block of rows at a time."""
+        points, step = self._section(Y), max(1, BLOCK_ENTRIES // self.n_vertices)
+        for a in range(0, len(points), step):
+            shares, away = nnls(self.vertices.T, points[a : a + step].T, simplex=True)
+            yield shares.T, away
 
     def __repr__(self) -> str:
         return (
@@ -473,13 +464,6 @@ def lift(points: FloatArray, centre: FloatArray, radius: float) -> FloatArray:
     return np.maximum(lifted, 0.0)  # rounding may put a coordinate of a farthest point below 0
 
 
-def _farthest(points: FloatArray, centre: FloatArray) -> float:
-    """The largest distance of a point from the centre, measured so that no square is lost."""
-    away = points - centre
-    peak = float(np.abs(away).max())
-    return peak * float(row_norms(away / peak).max()) if peak > 0 else 0.0
-
-
 def _cone_tol(tol: float, dim: int) -> float:
     return tol * np.sqrt(dim) / (dim + 1)
 
@@ -494,8 +478,7 @@ def _points(X: Any, name: str = "X") -> FloatArray:
 def _positive_functional(points: FloatArray) -> FloatArray:
     """The point nearest to 0 of the hull of the unit rows: its product with each of them is at
     least its squared length."""
-    unit = points / np.abs(points).max(axis=1, keepdims=True)
-    unit /= row_norms(unit)[:, None]
+    unit, _ = unit_rows(points)
     shares, distance = nnls(unit.T, np.zeros(unit.shape[1]), simplex=True)
     if distance < POINTED:
         raise InvalidInputError(

@@ -105,13 +105,9 @@ def nearest(
         for start in range(0, Y.shape[0], BLOCK):
             rows = Y[start : start + BLOCK]
             out = barred[start : start + BLOCK]
-            C = _products(rows, U) - terms.locality
+            C = np.ascontiguousarray(as_dense(rows @ U.T), np.float64) - terms.locality
             parts.append(_pooled(U, rows, C, terms, out) if held is None else _solve(held, C, out))
     return sp.csr_array(sp.vstack(parts, format="csr")) if len(parts) > 1 else parts[0]
-
-
-def _products(Y: Points, U: Points) -> FloatArray:
-    return np.ascontiguousarray(as_dense(Y @ U.T), np.float64)
 
 
 def _pooled(U: Points, Y: Points, C: FloatArray, terms: Terms, barred: IntArray) -> Sparse:
@@ -144,19 +140,18 @@ def _pooled(U: Points, Y: Points, C: FloatArray, terms: Terms, barred: IntArray)
             (pool[H.indices[a:b]], H.data[a:b])
             for a, b in zip(H.indptr[:-1], H.indptr[1:], strict=True)
         ]
-        prices = _products(as_dense(Y) - as_dense(H @ V), U) - terms.locality
+        left = as_dense(Y) - as_dense(H @ V)
+        prices = np.asarray(left @ U.T) - terms.locality
         prices[:, pool] = -np.inf
 
 
 def _solve(G: FloatArray, C: FloatArray, barred: IntArray) -> Sparse:
     """Coefficients over all rows of ``G``, the ridge included, for each row of ``C``."""
     k, n = C.shape
-    allowed = np.ones((1, n), bool)
-    if (barred >= 0).any():
-        allowed = np.ones((k, n), bool)
-        allowed[np.flatnonzero(barred >= 0), barred[barred >= 0]] = False
+    upper = np.full((k if (barred >= 0).any() else 1, n), np.inf)
+    upper[np.flatnonzero(barred >= 0), barred[barred >= 0]] = 0.0
     size = np.full(k, PRICE / PRICE_ZERO)
-    problems = Problems(G[None], np.zeros(k, np.int64), C, np.full((1, n), np.inf), allowed, size)
+    problems = Problems(G[None], np.zeros(k, np.int64), C, upper, size)
     return sp.csr_array(solve(problems).X)
 
 

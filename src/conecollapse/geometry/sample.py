@@ -38,12 +38,15 @@ import scipy.sparse as sp
 from scipy.stats import beta
 
 from conecollapse._errors import InvalidInputError, NotOptimalWarning
-from conecollapse._linalg import as_dense, row_norms, unit_rows
+from conecollapse._linalg import as_dense, pair_distances, row_norms, unit_rows
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.certificates import SampledCertificate
 from conecollapse.geometry.certified.frame import Frame
+from conecollapse.geometry.certified.witness import CLEAR, EPS
+from conecollapse.geometry.merging import stacked
 from conecollapse.tables import BlockedTable
+from conecollapse.tables.blocks import by_block
 
 TILE = 2**21  # products at a time, 8 MiB: what follows finds them in cache
 BATCH = 2**22  # entries of the functionals of one pass, 16 MiB
@@ -55,9 +58,7 @@ PAIRS = 2**18  # entries of pairs of points that are compared at a time
 MOST = 2**18  # functionals that are drawn for a bound
 # points from which the round coordinates are made, and their entries (64 MiB), at most
 MOMENT_ROWS, MOMENT_ENTRIES = 2048, 2**23
-EPS, SINGLE = 2.0**-52, 2.0**-24
-# a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
-CLEAR = 1.01
+SINGLE = 2.0**-24  # roundoff of float32
 # sums of a point's entries between which float32 and float64 keep their digits in a division
 SUMS = {4: (1e-30, 1e37), 8: (1e-280, 1e305)}
 
@@ -77,8 +78,7 @@ class Law(NamedTuple):
         if not len(U):
             raise InvalidInputError("all points that were drawn are zero; a cone needs others.")
         frame, dim = Frame.of(U), U.shape[1]
-        is_ray = not frame.T.shape[1]
-        return cls(np.zeros(dim), np.eye(dim)) if is_ray else cls(frame.centre, frame.T)
+        return cls(frame.centre, frame.T) if frame.T.size else cls(np.zeros(dim), np.eye(dim))
 
     def draw(self, count: int, rng: np.random.Generator) -> AnyArray:
         """Functionals as unit rows, in float32."""
@@ -103,11 +103,7 @@ class Leaders(NamedTuple):
         """Where these three are, of pairs by functional and value; not every functional has the
         third."""
         _, first, at = np.unique(self.which, return_index=True, return_inverse=True)
-        top, step = self.place[first[at]], max(1, PAIRS // self.U.shape[1])
-        near = self.place == top
-        for a in range(0, len(near), step):
-            some = slice(a, a + step)
-            near[some] |= row_norms(self.U[self.place[some]] - self.U[top[some]]) <= tol
+        near = pair_distances(self.U, self.place, self.place[first[at]]) <= tol
         close, far = np.flatnonzero(near), np.flatnonzero(~near)
         close = close[np.lexsort((self.point[close], self.which[close]))]
         lead, second = (
@@ -156,9 +152,8 @@ def scan(
     lock, rows = Lock(), max(1, TILE // len(A))
 
     def work(start: int, stop: int) -> None:
-        room = np.empty((len(A), rows), np.float32)
         for a in range(start, stop, rows):
-            tile = _scan_tile(points[a : min(a + rows, stop)], A, floor, tol, room, on_slice)
+            tile = _scan_tile(points[a : min(a + rows, stop)], A, floor, tol, on_slice)
             with lock:
                 found.append(tile._replace(point=tile.point + a, n_points=0))
                 if sum(len(part.which) for part in found) > MANY * len(A):
@@ -170,7 +165,7 @@ def scan(
 
 
 def _scan_tile(
-    points: Points, A: AnyArray, floor: FloatArray, tol: float, room: AnyArray, on_slice: bool
+    points: Points, A: AnyArray, floor: FloatArray, tol: float, on_slice: bool
 ) -> Leaders:
     Q, filled = _on_slice(points) if on_slice else (points, np.arange(points.shape[0]))
     single, Q = A.astype(np.float32, copy=False), Q.astype(np.float32, copy=False)
@@ -178,13 +173,9 @@ def _scan_tile(
     if not len(filled):
         i = np.zeros(0, np.int64)
         return Leaders(0, i, i, np.zeros(0), i, np.zeros((0, dim)))
-    if sp.issparse(Q):
-        V = (Q @ single.T).T
-    else:
-        V = room if len(filled) == room.shape[1] else np.empty((len(A), len(filled)), np.float32)
-        half = len(A) if on_slice else len(A) // 2
-        np.matmul(single[:half], Q.T, out=V[:half])
-        np.negative(V[: len(A) - half], out=V[half:])
+    single = single if on_slice else single[: len(A) // 2]
+    V = (Q @ single.T).T if sp.issparse(Q) else single @ Q.T
+    V = V if on_slice else np.concatenate([V, -V])
     # a dot product of n terms errs by at most n roundoffs of |a| |q|, in any order of summation
     # (Jeannerod & Rump 2013); rounding q and a, and lengths that are not quite 1, add less than 7
     blur = (dim + 7) * SINGLE * float(row_norms(Q).max())
@@ -236,12 +227,6 @@ def _scan_block(block: Points, _: Any, shared: tuple[AnyArray, float, int, Float
     return scan(_points_of(block, axis), A, tol, floor)
 
 
-def _shape(table: BlockedTable) -> tuple[int, int]:
-    """The number of points, and of their coordinates."""
-    n, m = table.shape
-    return (n, m) if table.axis == 0 else (m, n)
-
-
 def _points_of(block: Points, axis: int) -> Points:
     """The points of a block of rows (``axis=0``) or of columns."""
     points = block if axis == 0 else block.T
@@ -263,14 +248,11 @@ def points_in_blocks(table: BlockedTable) -> Iterator[Points]:
 
 def _take(table: BlockedTable, rows: IntArray) -> Points:
     """These points; all entries of the table are checked."""
-    ends = np.searchsorted(rows, table.bounds)
-    pieces = [
-        rows[a:b] - start for a, b, start in zip(ends[:-1], ends[1:], table.bounds, strict=False)
-    ]
+    pieces = by_block(table.bounds, rows)
     parts = table.visit(_take_from_block, pieces, table.axis, stage="points")
     if any(part is None for part in parts):
         _ = table.survey  # names the entry
-    return sp.vstack(parts, "csr") if table.is_sparse else np.vstack(parts)
+    return stacked(parts)
 
 
 @dataclass(frozen=True)
@@ -299,7 +281,7 @@ class Sample:
             raise InvalidInputError(
                 f"random_state must be an integer from 0 on, a Generator or None; got {seed!r}."
             ) from error
-        n, dim = _shape(table)
+        n, dim = table.shape if table.axis == 0 else table.shape[::-1]
         count = min(n, MOMENT_ROWS, max(1, MOMENT_ENTRIES // dim))
         law = Law.of(_take(table, np.sort(rng.choice(n, count, replace=False))))
         none, empty = np.zeros(0, np.int64), np.zeros((0, dim))
@@ -339,21 +321,30 @@ class Sample:
         return replace(sample, rng=rng, looks=looks, missed=missed)
 
     def _with(self, A: AnyArray, leaders: Leaders) -> Sample:
-        """The sample with functionals whose leaders are known."""
-        rays, functionals, G, distances, units = decide(A, leaders, self.tol)
-        winners = np.full(len(A), -1)
-        winners[functionals] = rays
-        rays = np.concatenate([self.rays, rays])
-        distances = np.concatenate([self.distances, distances])
-        G, units = np.vstack([self.witnesses, G]), np.vstack([self.units, units])
+        """The sample with functionals whose leaders are known. The witness of a ray is the
+        functional less a number between its value there and its value at any other point."""
+        _, which, point, value, place, U = leaders
+        first, lead, others = leaders.roles(self.tol)
+        functionals, dim = which[first], A.shape[1]
+        # points that are not among the leaders are lower
+        second = _just_below(value[first], dim, self.tol)
+        at = np.searchsorted(functionals, which[others])
+        second[at] = np.maximum(second[at], value[others]) + 2 * (dim + 4) * EPS
+        G = A[functionals].astype(np.float64) - ((value[lead] + second) / 2)[:, None]
+        distance = np.einsum("ij,ij->i", G, U[place[lead]]) / row_norms(G)
+        proven = (value[lead] > second) & (distance > CLEAR * self.tol + 4 * (dim + 2) * EPS)
+        winners, ray = np.full(len(A), -1), point[lead][proven]
+        winners[functionals[proven]] = ray
+        rays = np.concatenate([self.rays, ray])
+        distances = np.concatenate([self.distances, distance[proven]])
         order = np.lexsort((-distances, rays))
         best = order[np.unique(rays[order], return_index=True)[1]]
         return replace(
             self,
             winners=np.concatenate([self.winners, winners]),
             rays=rays[best],
-            units=units[best],
-            witnesses=G[best],
+            units=np.vstack([self.units, U[place[lead][proven]]])[best],
+            witnesses=np.vstack([self.witnesses, G[proven]])[best],
             distances=distances[best],
         )
 
@@ -372,7 +363,8 @@ class Sample:
                 f" cannot be told apart at tol = {self.tol:.3g}."
             )
         assert self.table is not None
-        return SampledCertificate(self.tol, *_shape(self.table), self.rays, self.witnesses)
+        n = self.table.shape[self.table.axis]
+        return SampledCertificate(self.tol, n, self.units.shape[1], self.rays, self.witnesses)
 
 
 def bound(winners: IntArray, confidence: float = CONFIDENCE, look: int = 1) -> float:
@@ -390,26 +382,3 @@ def estimate(winners: IntArray) -> float:
     ray, or not decided."""
     counts = np.unique(winners[winners >= 0], return_counts=True)[1]
     return float((counts == 1).sum() + (winners < 0).sum()) / max(len(winners), 1)
-
-
-def decide(
-    A: AnyArray, leaders: Leaders, tol: float
-) -> tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]:
-    """Of the functionals that prove a ray: the ray, the functional, the witness, the distance that
-    it proves, and the unit ray.
-
-    The witness is the functional less a number between its value at the ray and its value at any
-    other point.
-    """
-    _, which, point, value, place, U = leaders
-    first, lead, others = leaders.roles(tol)
-    functionals, dim = which[first], A.shape[1]
-    second = _just_below(value[first], dim, tol)  # points that are not among the leaders are lower
-    at = np.searchsorted(functionals, which[others])
-    second[at] = np.maximum(second[at], value[others]) + 2 * (dim + 4) * EPS
-    t = (value[lead] + second) / 2
-    G = A[functionals].astype(np.float64) - t[:, None]
-    units = U[place[lead]]
-    distance = np.einsum("ij,ij->i", G, units) / row_norms(G)
-    proven = (value[lead] > second) & (distance > CLEAR * tol + 4 * (dim + 2) * EPS)
-    return point[lead][proven], functionals[proven], G[proven], distance[proven], units[proven]

@@ -58,8 +58,6 @@ from conecollapse.geometry.subspace import best_subspace
 
 SCALINGS = ("raw", "sum", "length")
 EPS = float(np.finfo(np.float64).eps)
-STEPS = 200  # of accelerated projected gradient for each new point of SNPA, from the last solution
-BLOCK = 4096  # points at a time
 ROUNDS = 10  # of archetypes
 ENOUGH = 500  # samples that archetypes are made of
 EXTRA = 8  # dimensions beyond their number in which distances of archetypes are measured
@@ -112,8 +110,10 @@ def spa(P: Any, n_rays: int, scaling: str = "sum", rng: Any = None) -> IntArray:
     basis = np.zeros((0, Q.shape[1]))
     chosen: list[int] = []
     while len(chosen) < min(n_rays, Q.shape[1]):
-        is_first = not chosen and scaling == "length"
-        i = largest(_squares_from_mean(Q, squares) if is_first else squares)
+        i = largest(squares)
+        if not chosen and scaling == "length":  # the squared distance from the mean's direction
+            mean = unit_rows(np.asarray(Q.sum(axis=0), np.float64).reshape(1, -1))[0][0]
+            i = largest(np.where(squares > 0, squares - np.asarray(Q @ mean) ** 2, -1.0))
         if squares[i] <= limit:  # nothing is left outside the span
             break
         v = dense_rows(Q, np.array([i]))[0]
@@ -126,13 +126,6 @@ def spa(P: Any, n_rays: int, scaling: str = "sum", rng: Any = None) -> IntArray:
     return np.array(chosen, np.int64)
 
 
-def _squares_from_mean(Q: Points, squares: FloatArray) -> FloatArray:
-    """Squared distance of each point from the line through the mean."""
-    mean = np.asarray(Q.sum(axis=0), np.float64).ravel()
-    mean /= max(float(np.linalg.norm(mean)), np.finfo(np.float64).tiny)
-    return np.where(squares > 0, squares - np.asarray(Q @ mean).ravel() ** 2, -1.0)
-
-
 def snpa(P: Any, n_rays: int, scaling: str = "raw", rng: Any = None) -> IntArray:  # noqa: ARG001
     """Rows by successive non-negative projection.
 
@@ -141,55 +134,18 @@ def snpa(P: Any, n_rays: int, scaling: str = "raw", rng: Any = None) -> IntArray
     [0, 1, 3]
     """
     Q, n_rays = _prepare(P, n_rays, scaling)
-    lengths = row_norms(Q)
-    squares = lengths**2
+    squares = row_norms(Q) ** 2
     limit = EPS * float(squares.max(initial=0.0))
-    codes = np.zeros((Q.shape[0], 0))
     chosen: list[int] = []
     while len(chosen) < n_rays:
         i = largest(squares)
         if squares[i] <= limit:  # every point is a mixture of the chosen ones
             break
         chosen.append(i)
-        K = dense_rows(Q, np.array(chosen))
-        G, C = K @ K.T, np.asarray(Q @ K.T)
-        codes = _mix(G, C, np.column_stack([codes, np.zeros(len(codes))]))
-        explained = 2 * np.einsum("ij,ij->i", C, codes) - np.einsum("ij,ij->i", codes @ G, codes)
-        squares = lengths**2 - explained
+        corners = np.vstack([dense_rows(Q, np.array(chosen)), np.zeros((1, Q.shape[1]))])
+        squares = nnls(corners.T, Q.T, simplex=True, full_output=True)[1] ** 2
         squares[chosen] = -np.inf
     return np.array(chosen, np.int64)
-
-
-def _mix(G: FloatArray, C: FloatArray, start: FloatArray) -> FloatArray:
-    """Rows a >= 0 with sum at most one that nearly minimise ``a G a' - 2 c a'``, by FISTA from
-    ``start``."""
-    step = 1 / float(np.linalg.eigvalsh(G)[-1])
-    out = np.empty_like(start)
-    for a in range(0, len(start), BLOCK):
-        c, x = C[a : a + BLOCK] * step, start[a : a + BLOCK]
-        y, t = x, 1.0
-        for _ in range(STEPS):
-            new = onto_mixtures(y - y @ (G * step) + c)
-            moved = float(np.abs(new - x).max())
-            u = (1 + np.sqrt(1 + 4 * t * t)) / 2
-            y, x, t = new + (t - 1) / u * (new - x), new, u
-            if moved <= 1e-6:
-                break
-        out[a : a + BLOCK] = x
-    return out
-
-
-def onto_mixtures(V: FloatArray) -> FloatArray:
-    """The nearest row to each row of V that is not negative and sums to at most one."""
-    out = np.maximum(V, 0.0)
-    rows = np.flatnonzero(out.sum(axis=1) > 1)
-    if len(rows):
-        down = -np.sort(-V[rows], axis=1)
-        excess = np.cumsum(down, axis=1) - 1
-        count = (down * np.arange(1, V.shape[1] + 1) > excess).sum(axis=1)
-        shift = excess[np.arange(len(rows)), count - 1] / count
-        out[rows] = np.maximum(V[rows] - shift[:, None], 0.0)
-    return out
 
 
 def xray(P: Any, n_rays: int, scaling: str = "length", rng: Any = None) -> IntArray:  # noqa: ARG001

@@ -43,23 +43,21 @@ from conecollapse.tables.survey import check_block
 
 @dataclass(frozen=True)
 class _Digit:
-    """The cone of blocks ``first`` to ``stop - 1``, merged from ``2**level`` of them, with a digest
-    of each."""
+    """The cone of neighbouring blocks, merged from ``2**level`` of them, with a digest of each."""
 
     level: int
-    first: int
-    stop: int
+    first: int  # number of the first block
     part: Part
     digests: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        return f"cone-{self.level:02d}-{self.first:08d}-{self.stop:08d}.npz"
+        return f"cone-{self.level:02d}-{self.first:08d}-{len(self.digests):08d}.npz"
 
     def joined(self, other: _Digit, level: int) -> _Digit:
         """This one and the next as one."""
-        part, digests = merge(self.part, other.part), self.digests + other.digests
-        return _Digit(level, self.first, other.stop, part, digests)
+        part = merge(self.part, other.part)
+        return _Digit(level, self.first, part, self.digests + other.digests)
 
 
 class MergeStack:
@@ -77,7 +75,7 @@ class MergeStack:
     @property
     def n_blocks(self) -> int:
         """Blocks in the cones so far."""
-        return self.digits[-1].stop if self.digits else 0
+        return sum(len(digit.digests) for digit in self.digits)
 
     @property
     def n_points(self) -> int:
@@ -86,8 +84,8 @@ class MergeStack:
 
     def check(self, k: int, found: str) -> None:
         """Refuse another block in the place of block ``k``, which is done."""
-        digit = next(digit for digit in self.digits if digit.first <= k < digit.stop)
-        if digit.digests[k - digit.first] != found:
+        digests = [made for digit in self.digits for made in digit.digests]
+        if digests[k] != found:
             raise CheckpointError(
                 f"block {k} is not the block that the checkpoint was made from; use another folder,"
                 " or the same blocks."
@@ -96,8 +94,8 @@ class MergeStack:
     def push(self, part: Part, block_digest: str = "") -> None:
         """Add the next block. Points that are zero have no cone: they join the block before, or
         after."""
-        last, k = self.digits[-1] if self.digits else None, self.n_blocks
-        new = _Digit(0, k, k + 1, part, (block_digest,))
+        last = self.digits[-1] if self.digits else None
+        new = _Digit(0, self.n_blocks, part, (block_digest,))
         if last is not None and None in (part.certificate, last.part.certificate):
             self._replace([last], last.joined(new, last.level))
         else:
@@ -133,11 +131,9 @@ class MergeStack:
             for file in sorted(folder.iterdir())
         ]
         found = sorted((int(m[2]), -int(m[3]), int(m[1]), file) for m, file in named if m)
-        for first, minus_stop, level, file in found:
+        for first, minus_count, level, file in found:
             if first == self.n_blocks:
-                self.digits.append(
-                    _Digit(level, first, -minus_stop, *self._read(file, -minus_stop - first))
-                )
+                self.digits.append(_Digit(level, first, *self._read(file, -minus_count)))
             elif first > self.n_blocks:
                 raise CheckpointError(
                     f"{str(file)!r} does not follow on block {self.n_blocks - 1}; the checkpoint"

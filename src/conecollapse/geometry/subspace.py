@@ -61,7 +61,11 @@ def outlying(points: Points, r: int, outliers: Any) -> BoolArray:
         V = best_subspace(Q[filled & ~away], r)
         squares = np.maximum(row_norms(Q) ** 2 - row_norms(np.asarray(Q @ V)) ** 2, 0.0)
         distance = np.where(filled, np.sqrt(squares), 0.0)
-        away = _standing_out(distance, filled) if share is None else _furthest(distance, share)
+        if share is None:
+            away = _standing_out(distance, filled)
+        else:
+            away = np.zeros(n, bool)
+            away[np.argsort(-distance, kind="stable")[: int(np.ceil(share * n))]] = True
     return away
 
 
@@ -78,13 +82,6 @@ def _checked(outliers: Any) -> float | None:
         f"{argument('outliers')} must be 'auto' or a share of the samples from 0 to {MOST:g}; got"
         f" {outliers!r}."
     )
-
-
-def _furthest(distance: FloatArray, share: float) -> BoolArray:
-    count = int(np.ceil(share * len(distance)))
-    away = np.zeros(len(distance), bool)
-    away[np.argsort(-distance, kind="stable")[:count]] = True
-    return away
 
 
 def _standing_out(distance: FloatArray, filled: BoolArray) -> BoolArray:

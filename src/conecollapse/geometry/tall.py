@@ -59,17 +59,11 @@ def triangular_of(blocks: Iterable[AnyArray]) -> FloatArray:
     columns of any other, keep all their digits.
     """
     R: FloatArray | None = None
-    units: FloatArray = np.zeros(0)
+    units: FloatArray = np.zeros(1)
     for block in blocks:
-        new = column_units(block.max(axis=0))
-        if R is None:
-            units, R = new, triangular(in_units(block, new))
-            continue
-        larger = np.maximum(units, new)
-        R = triangular(
-            np.vstack([R * (units / np.where(larger > 0, larger, 1.0)), in_units(block, larger)])
-        )
-        units = larger
+        larger = np.maximum(units, column_units(block.max(axis=0)))
+        new, before = in_units(block, larger), in_units(units, larger)
+        R, units = triangular(new) if R is None else stacked(R * before, new), larger
     if R is None:
         raise InvalidInputError("there are no blocks; at least one is needed.")
     return R

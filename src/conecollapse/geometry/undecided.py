@@ -9,13 +9,12 @@ same groups of features as in memory, and with them the same rays.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._linalg import take_rows, unit_rows
-from conecollapse._types import IntArray, Points
+from conecollapse._types import IntArray
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.blocks import HELD_RAYS, fetch, group_features
-from conecollapse.geometry.certified import group
+from conecollapse.geometry.certified import Proof, group
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.streaming import triangular_of_table, with_held_rays
 from conecollapse.tables import BlockedTable, Table, as_blocked
@@ -41,14 +40,15 @@ def undecided(table: Table, tol: float, held_rays: int = HELD_RAYS) -> Cone:
         blocked = blocked.oriented()
         work = _of_samples if blocked.axis == 0 else _of_features
         return work(blocked, tol, held_rays)
-    U, leader, apart = _grouped(table.points(), tol)
+    U, lengths = unit_rows(table.points())
+    leader, apart = group(U, lengths, tol)
     certificate = _all_open(leader, apart, U.shape[1], tol)
     return Cone(take_rows(U, certificate.rays), certificate)
 
 
 def _of_samples(table: BlockedTable, tol: float, held_rays: int) -> Cone:
     """Blocks of samples: the features have the distances of the columns of R in ``X = Q R``."""
-    _, leader, apart = _grouped(np.ascontiguousarray(triangular_of_table(table).T), tol)
+    leader, apart = group(*unit_rows(np.ascontiguousarray(triangular_of_table(table).T)), tol)
     part = with_held_rays(table, _all_open(leader, apart, table.shape[0], tol), held_rays)
     return Cone(part.rays, part.whole()[1])
 
@@ -61,26 +61,8 @@ def _of_features(table: BlockedTable, tol: float, held_rays: int) -> Cone:
     return Cone(fetch(table, certificate.rays) if is_held else None, certificate)
 
 
-def _grouped(P: Points, tol: float) -> tuple[Points, IntArray, float]:
-    """Points as unit rows, the leader of each group of one direction, and the largest distance of a
-    point from its leader."""
-    U, lengths = unit_rows(P)
-    return U, *group(U, lengths, tol)
-
-
 def _all_open(leader: IntArray, apart: float, dim: int, tol: float) -> Certificate:
     """The leaders are rays, and nothing is said about any of them."""
-    rays = np.flatnonzero(leader == np.arange(len(leader)))
-    return Certificate(
-        tol=tol,
-        residual=apart,
-        n_points=len(leader),
-        dim=dim,
-        rays=rays,
-        leader=leader,
-        coefficients=sp.csr_array((len(leader), len(rays))),
-        rays_only=np.zeros(len(rays), bool),
-        separated=rays,
-        witnesses=(),
-        open=np.ones(len(rays), bool),
-    )
+    leaders = np.flatnonzero(leader == np.arange(len(leader)))
+    proof = Proof(np.ones(len(leaders), bool), dim, open=np.arange(len(leaders)))
+    return proof.certificate(np.zeros((0, dim)), leaders, leader, apart, tol)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import numpy as np
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse.io.headings import ROWS_JUDGED, detect_layout, is_number, is_text
 from conecollapse.io.matrix import Matrix, as_names
-from conecollapse.io.text import Line, check_width, read_rows
+from conecollapse.io.text import Line, check_width, is_gzipped, read_text, rows_of
 
 MIN_TEXT = 4  # words of a cell that is more than a name
 MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than this
@@ -26,7 +27,8 @@ MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than t
 
 def read(path: Path, header: bool | None = None, names: bool | None = None) -> Matrix:
     """Read such a table. An error names the line, the column and the value."""
-    lines = read_rows(path)
+    content = read_text(path)
+    lines = rows_of(content, path)
     first = _first_lines(lines)
     if not first:
         raise InvalidInputError(f"{path.name} has no rows.")
@@ -55,6 +57,7 @@ def read(path: Path, header: bool | None = None, names: bool | None = None) -> M
         None if columns is None else as_names(columns, "columns"),
         row_word=layout.word,
         layout=layout,
+        sha256="" if is_gzipped(path) else sha256(content).hexdigest(),
     )
 
 

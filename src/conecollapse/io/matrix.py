@@ -34,6 +34,7 @@ class Matrix:
     layout: Layout | None = None  # of text and frames: what was taken as heading and names
     marked: AnyArray | None = None  # which features the source marks as highly variable
     axis: AnyArray | None = None  # where along the columns was measured, such as wavelengths
+    sha256: str = ""  # of the file, where the reader has all of its bytes
     may_clip: bool = False  # whether the caller can ask for negative values to be set to zero
 
     def loaded(self) -> Matrix:

@@ -116,12 +116,17 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def read_rows(path: Path) -> Iterator[Line]:
+    """`rows_of` a file."""
+    return rows_of(read_text(path), path)
+
+
+def rows_of(content: bytes, path: Path) -> Iterator[Line]:
     """Cells of each line that is not empty, with the number of the line that it ends on.
 
     The separator of ``.csv`` is found in the first line, which may only say it, as Excel writes; a
     ``.txt`` file has a cell in each line.
     """
-    content, kind = read_text(path), suffix(path)
+    kind = suffix(path)
     if kind == ".txt":
         lines = enumerate(_lines(content), 1)
         yield from ((number, [line.rstrip("\r\n")]) for number, line in lines if line.strip())

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._errors import InvalidInputError
+from conecollapse.estimators._estimator import check_is_fitted
 from conecollapse.plots.clusters import GREY, cluster_name
 from conecollapse.plots.style import SCALE, colour, evenly, figure, rgba, text
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import FloatArray, IntArray
+from conecollapse.estimators._estimator import check_is_fitted
 from conecollapse.plots.clusters import distances
 from conecollapse.plots.style import PALETTE, colour, figure, rgba
 

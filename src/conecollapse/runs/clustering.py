@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from conecollapse import estimators
 from conecollapse._errors import (
@@ -27,28 +28,30 @@ from conecollapse.clusters import (
     cluster_means,
     cluster_sizes,
     top_features,
+    topic_words,
 )
 from conecollapse.io import TableFile
-from conecollapse.runs.extreme_rays import (
-    check_cone,
-    cone_arrays,
-    cone_facts,
-    cone_of_features,
-    sizes,
-    stored_cone,
-    write_rays,
-)
-from conecollapse.runs.folder import CERTIFICATE, DOUBTED, FACTORS, FACTS, LABELS
+from conecollapse.runs.folder import CERTIFICATE, DOUBTED, FACTORS, FACTS, LABELS, NAMES
 from conecollapse.runs.guide import UNLABELED, Guide
+from conecollapse.runs.layout import Layout, lay_out
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
-from conecollapse.runs.run import Interrupted, Run, rank_candidates, timed
-from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Checked, Stored, check_arrays
+from conecollapse.runs.run import (
+    Checked,
+    Interrupted,
+    Run,
+    Stored,
+    rank_candidates,
+    sizes,
+    timed,
+)
+from conecollapse.runs.values import write_csv, write_markers
 
 if TYPE_CHECKING:
     from conecollapse.estimators import RankSelection
     from conecollapse.geometry.cone import Cone
 
+NAMED = 3  # features in the name of a cluster
+TOP = 50  # features listed for each cluster
 # the estimator of each method, and what it is made with
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "graph": ("GraphCCNMF", {}),
@@ -64,7 +67,10 @@ OF_THE_SEARCH = {
         "parameters.random_state",
         "results.converged",
         "results.status",
+        "results.view",
     ),
+    "what clusters are called": ("results.names",),
+    "where samples are drawn": ("results.layout",),
     "the choice of the number of clusters": ("results.rank_reason", "results.rank_curve"),
 }
 
@@ -91,10 +97,14 @@ class ClusterRun(Run):
         Of a sample, when the features are pixels.
     cone : Cone or None
         Of the features, certified, where it was asked for.
+    titles : (r,) array of str
+        What the clusters are called: by their features, or by the user.
+    layout : Layout or None
+        Where samples are drawn, without regard to clusters.
     choice : mapping
         Why there are so many clusters, and the scores of other numbers, when it was "auto".
-    status : {"converged": bool, "status": str}
-        How the iteration ended.
+    status : {"converged": bool, "status": str, "view": str}
+        How the iteration ended, and how samples were compared.
     model : estimator or None
         Fitted; None where the run was read from a folder.
     """
@@ -103,20 +113,18 @@ class ClusterRun(Run):
     form: ClassVar[Mapping[str, Any]] = {
         "preparation": FORM_OF_PREPARATION,
         "parameters": {"n_components": (int, "auto"), "method": str, "rays": bool},
-        "results": {"image_shape": (None, [int]), "converged": bool, "status": str},
+        "results": {"image_shape": (None, [int]), "converged": bool, "status": str, "view": str},
     }
-    table: TableFile
     A: AnyArray
     labels: IntArray
     shares: FloatArray
     target: AnyArray | None = None
     guide: Guide | None = None
     image_shape: tuple[int, int] | None = None
-    cone: Cone | None = None
+    titles: AnyArray | None = None
+    layout: Layout | None = None
     choice: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
     model: Any = None
 
     @property
@@ -138,6 +146,29 @@ class ClusterRun(Run):
         """The features that distinguish each cluster, by name."""
         return top_features(self.means, self.table.features, n_features)
 
+    @property
+    def names(self) -> list[str]:
+        """What the clusters are called: the titles, else the labels that guided, else the features
+        that lead them."""
+        if self.titles is not None:
+            return [str(title) for title in self.titles]
+        if self.guide is not None:
+            return [str(name) for name in self.guide.names(self.n_clusters)]
+        tops = self.markers(NAMED)
+        return [", ".join(top.name for top in some) for some in tops]
+
+    def markers(self, count: int = TOP, means: FloatArray | None = None) -> list[list[TopFeature]]:
+        """The features that distinguish each cluster by its mean; of texts the words that its
+        documents share and others lack, see `conecollapse.texts`."""
+        means, names = self.means if means is None else means, self.table.features
+        tops = top_features(means, names, means.shape[1] if self.table.texts else count)
+        if self.table.texts is None:
+            return [[top for top in some if top.lead > 0] for some in tops]
+        held = sp.csr_array((self.table.raw or self.table).X)
+        words = topic_words(held, self.labels, names, self.n_clusters, count)
+        by_name = [{top.name: top for top in some} for some in tops]
+        return [[of[word] for word in some] for of, some in zip(by_name, words, strict=True)]
+
     def facts(self) -> dict[str, Any]:
         """What was found, in numbers."""
         from conecollapse.certificates import relative_error
@@ -149,6 +180,8 @@ class ClusterRun(Run):
             "relative_error": relative_error(self.table.X, A, summed_by_cluster(A, self.table.X)),
             "orthogonality": float(np.abs(A.T @ A - np.eye(r)).max()),
             "image_shape": self.image_shape,
+            "names": self.names,
+            "layout": self.layout and self.layout.name,
             **self.status,
             **self.choice,
         }
@@ -161,22 +194,39 @@ class ClusterRun(Run):
             found |= {} if self.guide is None else {"n_scored": len(labels)}
             found["purity"] = purity_score(target, labels)
             found["accuracy"] = clustering_accuracy(target, labels)
-        return found | ({} if self.cone is None else cone_facts(self.cone))
+        if self.cone is None:
+            return found
+        from conecollapse.runs.extreme_rays import cone_facts
+
+        return found | cone_facts(self.cone)
 
     def arrays(self) -> dict[str, Any]:
         """The factors, the shares and the known labels; the rays where there is a cone."""
-        return {
+        found = {
             "A": self.A,
             "components": summed_by_cluster(self.A, self.table.X),
             "shares": self.shares,
+            "means": self.means,
+            "names": np.array(self.names, np.str_),
+            **({} if self.layout is None else self.layout.arrays()),
             **({} if self.target is None else {"target": self.target}),
             **({} if self.guide is None else self.guide.arrays()),
-            **({} if self.cone is None else cone_arrays(self.table, self.cone)),
         }
+        if self.cone is None:
+            return found
+        from conecollapse.runs.extreme_rays import cone_arrays
+
+        return found | cone_arrays(self.table, self.cone)
 
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
-        """Write labels.csv, doubted.csv where labels guided, and rays.csv where there is a cone."""
-        columns = {"sample": self.table.samples, "cluster": self.labels}
+        """Write labels.csv, names.csv, layout.csv and markers.csv, doubted.csv where labels guided,
+        and rays.csv where there is a cone."""
+        called = np.append(arrays["names"], "")[self.labels]
+        columns = {"sample": self.table.samples, "cluster": self.labels, "name": called}
+        write_csv(folder / NAMES, ["cluster", "name"], enumerate(arrays["names"].tolist()))
+        if "layout" in arrays:
+            Layout.write(folder, arrays, self.table.samples)
+        write_markers(folder, "cluster", arrays["means"], self.markers(TOP, arrays["means"]))
         columns |= {} if self.target is None else {"target": self.target}
         if self.guide is not None:
             given = self.guide.y
@@ -191,55 +241,44 @@ class ClusterRun(Run):
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
         write_csv(folder / LABELS, list(columns), rows)
         if self.cone is not None:
+            from conecollapse.runs.extreme_rays import write_rays
+
             write_rays(folder, self.table, self.cone, arrays["masses"])
 
     @classmethod
     def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:
         """Labels follow from the factor, shares are those of the nearest mixtures, and the cone,
         if one is claimed, is that of the features."""
-        facts, arrays = stored.facts, stored.arrays
-        asked, said = facts["parameters"], facts["results"]
-        r = arrays["A"].shape[-1] if "A" in arrays and arrays["A"].ndim else 0
-        check_arrays(stored, dict.fromkeys(("A", "shares"), ("f", (read.n_samples, r))))
-        A = arrays["A"]
-        if not A.size or (A < 0).any():
-            raise RunFolderError(
-                f"A in {FACTORS} holds no numbers, or negative ones; it is damaged."
-            )
-        if asked["method"] not in METHODS and not asked["method"].startswith(OWN):
-            raise RunFolderError(
-                f"{FACTS} names the method {quoted(asked['method'])}, which is not known."
-            )
-        if asked["n_components"] not in (r, "auto"):
-            raise CertificateError(
-                f"{FACTS} names {asked['n_components']} clusters, but A in {FACTORS} has {r}."
-            )
-        cone = stored_cone(stored) if asked["rays"] else None
-        if cone is None and stored.cone is not None:
-            raise CertificateError(
-                f"{CERTIFICATE} is there, but {FACTS} says that no cone was asked for."
-            )
+        r = stored.width("A")
+        stored.check_arrays(dict.fromkeys(("A", "shares"), ("f", (read.n_samples, r))))
+        A = stored.arrays["A"]
+        _check_claims(stored, A, r)
+        shape = stored.facts["results"]["image_shape"]
         run = cls(
             read,
             A,
             labels_of(A),
-            arrays["shares"],
-            target=arrays.get("target"),
+            stored.arrays["shares"],
+            target=stored.arrays.get("target"),
             guide=Guide.stored(stored, read.n_samples),
-            image_shape=_stored_shape(said["image_shape"], read.n_features),
-            cone=cone,
-            choice={name: said.get(name) for name in ("rank_reason", "rank_curve")},
-            status={name: said[name] for name in ("converged", "status")},
-            parameters=asked,
-            timings=facts["timings"],
+            image_shape=_stored_shape(shape, read.n_features),
+            cone=stored.cone,
+            titles=_stored_titles(stored, r),
+            layout=_stored_layout(stored, read.n_samples),
+            **stored.search,
+            **stored.asked,
         )
-        verdict = None if cone is None else check_cone(cone, read, tol)
+        verdict, claim = None, "no cone is claimed."
+        if run.cone is not None:
+            from conecollapse.runs.extreme_rays import check_cone
+
+            verdict = check_cone(run.cone, read, tol)
+            claim = verdict.sentence("features")
         _prove_shares(run)
         if run.guide is not None:
             run.guide.check(run.labels, r, read.samples)
-        claim = "no cone is claimed" if verdict is None else verdict.sentence("features")
         sentence = f"the labels of {read.n_samples} samples follow from the factors; {claim}"
-        return Checked(run, f"{sentence.removesuffix('.')}.", verdict, OF_THE_SEARCH)
+        return Checked(run, sentence, verdict, OF_THE_SEARCH)
 
     def __repr__(self) -> str:
         rays = "" if self.cone is None else f", {self.cone.n_rays} rays"
@@ -257,6 +296,7 @@ def cluster(
     random_state: int | None = 0,
     image_shape: tuple[int, int] | None = None,
     rays: bool = False,
+    layout: bool = False,
     progress: Progress = None,
 ) -> ClusterRun:
     """Cluster the samples of ``table``.
@@ -283,6 +323,8 @@ def cluster(
         Of a sample, when the features are pixels; the table's own by default.
     rays : bool
         Also find and certify the cone of the features (`Cone.from_points`).
+    layout : bool
+        Also find where samples are drawn in a picture that knows nothing of the clusters.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
@@ -338,7 +380,13 @@ def cluster(
         labels = model.labels_ if known is None else labels_of(A)
         if known is not None:
             known.check(labels, A.shape[1], table.samples)
+        named = None if known is None else known.names(A.shape[1])
         shares = shares_of_clusters(cluster_means(table.X, labels, A.shape[1]), table.X)
+
+    drawn = None
+    if layout:
+        with timed(timings, "layout", progress):
+            drawn = lay_out(table, model)
 
     def run(cone: Cone | None) -> ClusterRun:
         return ClusterRun(
@@ -350,19 +398,61 @@ def cluster(
             guide=known,
             image_shape=shape,
             cone=cone,
+            titles=named,
+            layout=drawn,
             choice=facts_of_choice(rank),
-            status={"converged": bool(model.converged_), "status": str(model.status_)},
+            status={
+                "converged": bool(model.converged_),
+                "status": str(model.status_),
+                "view": _view_sentence(model),
+            },
             parameters=asked | {"rays": cone is not None},
             timings=timings,
             model=model,
         )
 
+    if not rays:
+        return run(None)
+    from conecollapse.runs.extreme_rays import cone_of_features
+
     try:
-        return run(cone_of_features(table, "exact", timings, progress) if rays else None)
+        return run(cone_of_features(table, "exact", timings, progress))
     except KeyboardInterrupt:
         raise Interrupted(
             "interrupted while the cone was computed; the clusters were finished.", run(None)
         ) from None
+
+
+def _view_sentence(model: Any) -> str:
+    """How samples were compared, and why in this way; empty where they were not."""
+    if not hasattr(model, "view_"):
+        return ""
+    gains, ratios = model.view_gains_, model.eigengap_ratios_
+    others = ", ".join(f"{name} {value:.3g}" for name, value in (gains or ratios).items())
+    why = (
+        "in which clusters predict counts best (nats for each count better than without clusters:"
+        f" {others})"
+        if gains
+        else f"whose graph falls most clearly into clusters (eigengap ratios: {others}; smaller is"
+        " clearer)"
+    )
+    return f"Samples were compared in the view “{model.view_}”, {why}."
+
+
+def _stored_titles(stored: Stored, r: int) -> AnyArray:
+    stored.check_arrays({"names": ("U", (r,))})
+    return stored.arrays["names"]
+
+
+def _stored_layout(stored: Stored, n: int) -> Layout | None:
+    name = stored.facts["results"].get("layout")
+    if name is None:
+        return None
+    rows = stored.arrays.get("layout_rows", np.zeros(0, np.int64))
+    stored.check_arrays({"layout_rows": ("i", rows.shape), "layout": ("f", (*rows.shape, 2))})
+    if rows.ndim != 1 or not (np.diff(rows) > 0).all() or not 0 <= rows.min() <= rows.max() < n:
+        raise RunFolderError(f"layout_rows in {FACTORS} are no samples; it is damaged.")
+    return Layout(rows, stored.arrays["layout"], str(name))
 
 
 def labels_of(A: AnyArray) -> IntArray:
@@ -452,6 +542,24 @@ def shares_of_clusters(means: AnyArray, X: Points) -> FloatArray:
     parts = solve_rows(P @ P.T, products) * np.linalg.norm(P, axis=1)
     total = parts.sum(axis=1, keepdims=True)
     return np.asarray(parts / np.where(total > 0, total, 1.0))
+
+
+def _check_claims(stored: Stored, A: AnyArray, r: int) -> None:
+    """Refuse a factor that no run has, and parameters that do not fit what the folder holds."""
+    asked = stored.facts["parameters"]
+    if not A.size or (A < 0).any():
+        raise RunFolderError(f"A in {FACTORS} holds no numbers, or negative ones; it is damaged.")
+    if asked["method"] not in METHODS and not asked["method"].startswith(OWN):
+        raise RunFolderError(
+            f"{FACTS} names the method {quoted(asked['method'])}, which is not known."
+        )
+    stored.check_rank("n_components", "clusters", r)
+    if asked["rays"]:
+        stored.needed_cone()
+    elif stored.cone is not None:
+        raise CertificateError(
+            f"{CERTIFICATE} is there, but {FACTS} says that no cone was asked for."
+        )
 
 
 def _prove_shares(run: ClusterRun) -> None:

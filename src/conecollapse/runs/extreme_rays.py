@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError, argument
+from conecollapse._errors import CertificateError, InvalidInputError, argument
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Progress
 from conecollapse.certificates import Certificate, SampledCertificate
 from conecollapse.io import TableFile
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, RAYS
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
-from conecollapse.runs.run import Run, points, timed
+from conecollapse.runs.run import Checked, Run, Stored, points, sizes, timed
 from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Checked, Stored, check_arrays, verify_cone
 
 if TYPE_CHECKING:
     from conecollapse.certificates import Verdict
@@ -50,10 +49,7 @@ class RaysRun(Run):
             "random_state": (None, int),
         },
     }
-    table: TableFile
-    cone: Cone
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
+    cone: Cone = field(kw_only=True)
     winners: IntArray | None = None
 
     def facts(self) -> dict[str, Any]:
@@ -85,7 +81,7 @@ class RaysRun(Run):
     @classmethod
     def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:
         """Check the cone of the features."""
-        cone = stored_cone(stored)
+        cone = stored.needed_cone()
         verdict = check_cone(cone, read, tol)
         said = stored.facts["parameters"]
         asked = dict.fromkeys(("max_residual", "max_rays", "sample", "random_state"))
@@ -101,7 +97,8 @@ class RaysRun(Run):
             asked["weighting"] = cone.certificate.weighting
             if type(said["max_rays"]) is int and said["max_rays"] >= cone.n_rays:
                 asked["max_rays"] = said["max_rays"]
-        run = cls(read, cone, asked | {"effort": "exact"}, stored.facts["timings"], winners)
+        asked["effort"] = "exact"
+        run = cls(read, winners, cone=cone, parameters=asked, timings=stored.facts["timings"])
         return Checked(run, verdict.sentence("features"), verdict, unproven)
 
     def __repr__(self) -> str:
@@ -157,7 +154,8 @@ def rays(
             )
         return _sampled_rays(table, asked, timings, progress)
     if max_residual is None and max_rays is None:
-        return RaysRun(table, cone_of_features(table, effort, timings, progress), asked, timings)
+        cone = cone_of_features(table, effort, timings, progress)
+        return RaysRun(table, cone=cone, parameters=asked, timings=timings)
     if effort != "exact":
         raise InvalidInputError(
             f"{argument('effort', effort)} is for the cone of all rays; leave it out, or leave out"
@@ -173,7 +171,7 @@ def rays(
         residual = SMALL_RESIDUAL if max_residual is None else max_residual
         cone = Cone.approximate(points(table.X), residual, max_rays, weighting, callback=added)
     cone.ray_names = table.features[cone.ray_indices]
-    return RaysRun(table, cone, asked, timings)
+    return RaysRun(table, cone=cone, parameters=asked, timings=timings)
 
 
 def _sampled_rays(
@@ -189,13 +187,13 @@ def _sampled_rays(
             random_state=asked["random_state"],
         )
     cone.ray_names = table.features[cone.ray_indices]
-    return RaysRun(table, cone, asked, timings, cone.winners)
+    return RaysRun(table, cone.winners, cone=cone, parameters=asked, timings=timings)
 
 
 def _stored_winners(stored: Stored, cone: Cone) -> IntArray:
     """The ray at which each functional is largest; every ray of the cone is one of these."""
     winners: IntArray = stored.arrays.get("winners", np.zeros(0))
-    check_arrays(stored, {"winners": ("i", (winners.size,))})
+    stored.check_arrays({"winners": ("i", (winners.size,))})
     if not np.array_equal(np.unique(winners[winners >= 0]), cone.ray_indices):
         raise CertificateError(
             f"'winners' in {FACTORS} are not the rays that {CERTIFICATE} is about."
@@ -217,11 +215,6 @@ def cone_of_features(
         cone = Cone.from_points(points(table.X), _tol(table), effort, progress=progress)
     cone.ray_names = table.features[cone.ray_indices]
     return cone
-
-
-def sizes(table: TableFile) -> dict[str, int]:
-    """The numbers of samples and features."""
-    return {"n_samples": table.n_samples, "n_features": table.n_features}
 
 
 def cone_facts(cone: Cone) -> dict[str, Any]:
@@ -270,19 +263,14 @@ def _ray_rows(table: TableFile, cone: Cone) -> Iterator[tuple[Any, ...]]:
         yield k, int(j), str(table.features[j]), len(group), others, int(is_open[k])
 
 
-def stored_cone(stored: Stored) -> Cone:
-    """The cone of a folder that has to have one."""
-    if stored.cone is None:
-        raise RunFolderError(f"{str(stored.path)!r} has no {CERTIFICATE}; it is incomplete.")
-    return stored.cone
-
-
 def check_cone(cone: Cone, table: TableFile, tol: float | None) -> Verdict:
     """The verdict on the cone of the features of ``table``; an error if it is another cone."""
     if cone.n_points != table.n_features:
         raise CertificateError(
             f"{CERTIFICATE} is about {cone.n_points} features, but the run has {table.n_features}."
         )
+    from conecollapse.runs.verifying import verify_cone
+
     verdict = verify_cone(cone, points(table.X), table.features, "feature", tol)
     names = table.features[cone.ray_indices]
     if cone.ray_names is None or not cone.holds_rays or (cone.ray_names != names).any():

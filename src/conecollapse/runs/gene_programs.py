@@ -33,12 +33,10 @@ from conecollapse._types import AnyArray, FloatArray, Progress
 from conecollapse.clusters import TopFeature, top_features
 from conecollapse.io import TableFile
 from conecollapse.runs.clustering import check_clusters, chosen_rank, facts_of_choice
-from conecollapse.runs.extreme_rays import sizes
-from conecollapse.runs.folder import FACTORS, FACTS, MARKERS, PROGRAMS, USAGES
+from conecollapse.runs.folder import FACTORS, PROGRAMS, USAGES
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
-from conecollapse.runs.run import Run, timed
-from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Checked, Stored, check_arrays
+from conecollapse.runs.run import Checked, Run, Stored, sizes, timed
+from conecollapse.runs.values import write_csv, write_markers
 
 LOSS = "kullback-leibler"  # the loss for counts
 N_RUNS = 20
@@ -78,15 +76,12 @@ class ProgramsRun(Run):
         "parameters": {"n_programs": (int, "auto"), "n_runs": int},
         "results": {"converged": bool, "status": str},
     }
-    table: TableFile
     components: AnyArray
     usages: FloatArray
     stability: FloatArray
     batches: AnyArray | None = None
     choice: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
     model: Any = None
 
     @property
@@ -149,43 +144,41 @@ class ProgramsRun(Run):
         }
 
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
-        """Write programs.csv (features x programs), usages.csv (samples x programs) and
-        markers.csv."""
+        """Write programs.csv (features x programs), usages.csv (samples x programs, and the batch
+        where it is known) and markers.csv."""
         names = [f"program_{k}" for k in range(self.n_programs)]
         columns = [*arrays["spectra"].tolist(), *arrays["z_scores"].tolist()]
         heading = ["feature", *names, *(f"{name}_z" for name in names)]
         features = self.table.features.tolist()
         write_csv(folder / PROGRAMS, heading, zip(features, *columns, strict=True))
-        cells = zip(self.table.samples.tolist(), arrays["usages"].tolist(), strict=True)
-        write_csv(folder / USAGES, ["sample", *names], ([name, *row] for name, row in cells))
-        write_markers(folder, "program", arrays["spectra"], features)
+        cells = [self.table.samples.tolist(), *arrays["usages"].T.tolist()]
+        heading = ["sample", *names]
+        if self.batches is not None:
+            heading, cells = [*heading, "batch"], [*cells, self.batches.tolist()]
+        write_csv(folder / USAGES, heading, zip(*cells, strict=True))
+        tops = top_features(arrays["spectra"], self.table.features, TOP)
+        leading = [[top for top in some if top.lead > 0] for some in tops]
+        write_markers(folder, "program", arrays["spectra"], leading)
 
     @classmethod
     def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:  # noqa: ARG003
         """No other usages of the programs explain the counts clearly better."""
-        facts, arrays = stored.facts, stored.arrays
-        asked, said = facts["parameters"], facts["results"]
-        r = arrays["usages"].shape[-1] if "usages" in arrays and arrays["usages"].ndim else 0
+        arrays, r = stored.arrays, stored.width("usages")
         n, m = read.n_samples, read.n_features
         shapes = {"components": (r, m), "usages": (n, r), "stability": (r,)}
         needed = {name: ("f", shape) for name, shape in shapes.items()}
-        check_arrays(stored, needed | ({"batches": ("U", (n,))} if "batches" in arrays else {}))
+        stored.check_arrays(needed | ({"batches": ("U", (n,))} if "batches" in arrays else {}))
         if not r or min(arrays["components"].min(), arrays["usages"].min()) < 0:
             raise RunFolderError(f"{FACTORS} holds no programs, or negative ones; it is damaged.")
-        if asked["n_programs"] not in (r, "auto"):
-            raise CertificateError(
-                f"{FACTS} names {asked['n_programs']} programs, but {FACTORS} has {r}."
-            )
+        stored.check_rank("n_programs", "programs", r)
         run = cls(
             read,
             arrays["components"],
             arrays["usages"],
             arrays["stability"],
             batches=arrays.get("batches"),
-            choice={name: said.get(name) for name in ("rank_reason", "rank_curve")},
-            status={name: said[name] for name in ("converged", "status")},
-            parameters=asked,
-            timings=facts["timings"],
+            **stored.search,
+            **stored.asked,
         )
         gains = gains_of_other_usages(read.X, run.spectra / PER_MILLION, run.usages)
         sums = np.abs(run.usages.sum(axis=1) - (gains > -1))
@@ -341,16 +334,3 @@ def gains_of_other_usages(X: Any, spectra: FloatArray, usages: FloatArray) -> Fl
         best = np.asarray(some @ spectra.T).max(axis=1)
         gains[rows] = best / np.where(sums > 0, sums, 1.0) - 1
     return gains
-
-
-def write_markers(folder: Path, what: str, profiles: FloatArray, names: Any) -> None:
-    """Write markers.csv: for each row of ``profiles`` the features that distinguish it, with its
-    value and the largest elsewhere."""
-    lists = top_features(profiles, names, TOP)
-    rows = (
-        (k, place, top.name, float(profiles[k, top.column]), profiles[k, top.column] - top.lead)
-        for k, tops in enumerate(lists)
-        for place, top in enumerate((top for top in tops if top.lead > 0), 1)
-    )
-    heading = [what, "rank", "feature", "value", "largest elsewhere"]
-    write_csv(folder / MARKERS, heading, ((*row[:4], float(row[4])) for row in rows))

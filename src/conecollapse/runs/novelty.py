@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,13 +21,13 @@ from conecollapse.io.spectra import Spectra, pixel_names, read_spectra
 from conecollapse.runs.folder import NOVELTY
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.preparing import NORMALIZATIONS
-from conecollapse.runs.run import Run, timed
+from conecollapse.runs.run import Checked, Run, Stored, timed
 from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Checked, Stored, check_hashes, find_data
+from conecollapse.runs.verifying import check_hashes, find_data
 
 if TYPE_CHECKING:
     from conecollapse.estimators import ConeNovelty
-    from conecollapse.estimators._explain import NovelFeature
+    from conecollapse.estimators._fitted import NovelFeature
 
 HEADING = ["sample", "distance", "novel", "features"]
 WHERE = ("path", "absolute", "source", "why", "sha256")
@@ -70,15 +70,12 @@ class NoveltyRun(Run):
             "variable": (None, str),
         },
     }
-    table: TableFile
     trusted: TableFile
     model: ConeNovelty
     distances: FloatArray
     reasons: list[list[NovelFeature]]
     note: str = ""
     notes: tuple[str, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def sources(self) -> dict[str, TableFile]:
@@ -242,8 +239,17 @@ def judge(
         for line in (spectra.table.read_as, *spectra.notes)
         if line
     )
-    parameters = {**asked, "n_features": n_features, **reading}
-    return NoveltyRun(arrived, known, model, distances, reasons, note, said, parameters, timings)
+    return NoveltyRun(
+        arrived,
+        known,
+        model,
+        distances,
+        reasons,
+        note,
+        said,
+        parameters=asked | reading | {"n_features": n_features},
+        timings=timings,
+    )
 
 
 def _samples(source: Any, known: TableFile | None, reading: dict[str, Any]) -> Spectra:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import InvalidInputError, RunFolderError, argument, quoted
+from conecollapse._errors import InvalidInputError, RunFolderError, argument, first_of, quoted
 from conecollapse._types import AnyArray, Points
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.formats import same_layout
@@ -18,8 +18,9 @@ from conecollapse.io.spectra import Spectra, as_images, pixel_names, read_spectr
 from conecollapse.runs.gene_programs import as_shares
 from conecollapse.runs.model import read_model
 from conecollapse.runs.preparing import prepare_new
+from conecollapse.runs.run import Stored
 from conecollapse.runs.values import write_csv
-from conecollapse.runs.verifying import Stored, read_run
+from conecollapse.runs.verifying import read_run
 from conecollapse.tables import as_table
 
 LISTED = 5  # features that a message names
@@ -143,11 +144,10 @@ def _matched(table: TableFile, wanted: AnyArray) -> tuple[AnyArray | None, list[
     place = {str(name): j for j, name in enumerate(table.feature_names)}
     missing = [str(name) for name in wanted if str(name) not in place]
     if missing:
-        named = ", ".join(quoted(name) for name in missing[:LISTED])
+        named = first_of([quoted(name) for name in missing], LISTED)
         raise InvalidInputError(
             f"the new samples lack {len(missing)} of the {len(wanted)} features of the run"
-            f" ({named}{', ...' if len(missing) > LISTED else ''}); add them, with zeros where"
-            " nothing was counted."
+            f" ({named}); add them, with zeros where nothing was counted."
         )
     order = np.array([place[str(name)] for name in wanted])
     more = len(place) - len(order)

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import row_norms
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
-from conecollapse.datasets.texts import weigh_words, word_weights
 from conecollapse.io import TableFile
 from conecollapse.io.matrix import HIGHLY_VARIABLE
 
@@ -125,6 +124,8 @@ def prepare(
         return table
     X, constants = table.X, {}
     if tfidf:
+        from conecollapse.datasets.texts import weigh_words, word_weights
+
         constants["tfidf"] = word_weights(X)
         X = weigh_words(X, constants["tfidf"])
     for place, step in enumerate(steps):
@@ -150,6 +151,8 @@ def prepare_new(
 ) -> Points:
     """New samples as `prepare` made those of the table that the ``constants`` are of."""
     if tfidf:
+        from conecollapse.datasets.texts import weigh_words
+
         X = weigh_words(X, constants["tfidf"])
     for place, step in enumerate(_steps(normalize)):
         known = [constants[f"{place}"]] if f"{place}" in constants else []

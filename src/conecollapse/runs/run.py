@@ -20,6 +20,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
 from conecollapse._files import sha256_of
 from conecollapse._types import AnyArray, Points, Progress
 from conecollapse.io import TableFile
@@ -45,8 +46,8 @@ from conecollapse.runs.model import model_facts, write_model
 from conecollapse.runs.values import plain
 
 if TYPE_CHECKING:
+    from conecollapse.certificates import Verdict
     from conecollapse.geometry.cone import Cone
-    from conecollapse.runs.verifying import Checked, Stored
 
 # the class of each kind, imported when it is needed
 KINDS = {
@@ -61,6 +62,7 @@ LARGEST_RANK = 10  # that "auto" tries
 STABLE_SHARE = 0.8  # of the samples, in the subsamples by which `select_rank` judges
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Run(ABC):
     """The result of one of the commands: all that a folder, a report or a test needs of it.
 
@@ -82,9 +84,9 @@ class Run(ABC):
     kind: ClassVar[str]
     form: ClassVar[Mapping[str, Any]] = {}
     table: TableFile
-    cone: Cone | None = None
-    parameters: Mapping[str, Any]
-    timings: Mapping[str, float]
+    cone: Cone | None = field(default=None, kw_only=True)
+    parameters: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    timings: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
     @property
     def fitted(self) -> Any:
@@ -131,6 +133,70 @@ class Run(ABC):
     def verify(cls, stored: Stored, read: Any, tol: float | None) -> Checked:
         """Put the run together again from the data that was ``read`` and the stored arrays and
         cone, and prove what of them is not computed again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A folder of results as it was read; nothing of it is checked but its form."""
+
+    path: Path
+    facts: dict[str, Any]
+    arrays: dict[str, AnyArray]
+    cone: Cone | None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What run.json says was asked for, and how long it took, as a run takes them."""
+        return {name: self.facts[name] for name in ("parameters", "timings")}
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """What run.json says of the search: why there are so many clusters, and how it ended."""
+        said = self.facts["results"]
+        return {
+            "choice": {name: said.get(name) for name in ("rank_reason", "rank_curve")},
+            "status": {key: said[key] for key in ("converged", "status", "view") if key in said},
+        }
+
+    def width(self, name: str) -> int:
+        """The number of columns of an array; 0 where there are none."""
+        array = self.arrays.get(name, np.zeros(()))
+        return array.shape[-1] if array.ndim else 0
+
+    def check_arrays(self, needed: Mapping[str, Any]) -> None:
+        """Refuse factors.npz unless it has these arrays, each of the kind and the shape given, and
+        finite."""
+        for name, (kind, shape) in needed.items():
+            array = self.arrays.get(name, np.zeros(0))
+            is_there = name in self.arrays and (array.shape, array.dtype.kind) == (shape, kind)
+            if not is_there or (kind == "f" and not np.isfinite(array).all()):
+                raise RunFolderError(
+                    f"{FACTORS} in {str(self.path)!r} has no {name!r} of shape {shape} and finite"
+                    " values; it is damaged or of another run."
+                )
+
+    def check_rank(self, name: str, what: str, r: int) -> None:
+        """Refuse another number than the parameter ``name`` says, unless that is "auto"."""
+        said = self.facts["parameters"][name]
+        if said not in (r, "auto"):
+            raise CertificateError(f"{FACTS} names {said} {what}, but {FACTORS} has {r}.")
+
+    def needed_cone(self) -> Cone:
+        """The cone, of a run that has to have one."""
+        if self.cone is None:
+            raise RunFolderError(f"{str(self.path)!r} has no {CERTIFICATE}; it is incomplete.")
+        return self.cone
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A run that was put together again from its folder and the data."""
+
+    run: Run
+    sentence: str  # what is proven
+    verdict: Verdict | None = None  # on the cone
+    # places of run.json that were taken as they stand, by what they are about
+    unchecked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -323,6 +389,11 @@ def timed(timings: dict[str, float], stage: str, progress: Progress) -> Iterator
         timings[stage] = time.perf_counter() - start
     if progress is not None:
         progress(stage, 1, 1)
+
+
+def sizes(table: TableFile) -> dict[str, int]:
+    """The numbers of samples and features."""
+    return {"n_samples": table.n_samples, "n_features": table.n_features}
 
 
 def points(X: Points) -> Points:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +50,7 @@ from conecollapse.runs.model import model_facts
 from conecollapse.runs.run import (
     KINDS,
     Run,
+    Stored,
     all_arrays,
     checksum,
     facts_of,
@@ -96,27 +97,6 @@ FORM = {
     "results": {},
     "timings": {},
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """A folder of results as it was read; nothing of it is checked but its form."""
-
-    path: Path
-    facts: dict[str, Any]
-    arrays: dict[str, AnyArray]
-    cone: Cone | None
-
-
-@dataclass(frozen=True, eq=False)
-class Checked:
-    """A run that was put together again from its folder and the data."""
-
-    run: Run
-    sentence: str  # what is proven
-    verdict: Verdict | None = None  # on the cone
-    # places of run.json that were taken as they stand, by what they are about
-    unchecked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -301,7 +281,7 @@ def _check_values(stored: Stored, table: TableFile) -> None:
             f" was made from {n} and {m}; it is other data."
         )
     needed = {"sample_names": ("U", (n,)), "feature_names": ("U", (m,)), "data_hashes": ("u", (m,))}
-    check_arrays(stored, needed)
+    stored.check_arrays(needed)
     for names, key, what in (
         (table.features, "feature_names", "feature"),
         (table.samples, "sample_names", "sample"),
@@ -324,19 +304,6 @@ def check_hashes(table: TableFile, hashes: AnyArray) -> None:
             f"the feature {name}{more} does not have the values that the run was made from; the"
             " data changed."
         )
-
-
-def check_arrays(stored: Stored, needed: Mapping[str, Any]) -> None:
-    """Refuse factors.npz unless it has these arrays, each of the kind and the shape given, and
-    finite."""
-    arrays = stored.arrays
-    for name, (kind, shape) in needed.items():
-        is_there = name in arrays and (arrays[name].shape, arrays[name].dtype.kind) == (shape, kind)
-        if not is_there or (kind == "f" and not np.isfinite(arrays[name]).all()):
-            raise RunFolderError(
-                f"{FACTORS} in {str(stored.path)!r} has no {name!r} of shape {shape} and finite"
-                " values; it is damaged or of another run."
-            )
 
 
 def verify_cone(cone: Cone, points: Points, names: Any, what: str, tol: float | None) -> Verdict:

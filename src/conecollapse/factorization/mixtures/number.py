@@ -9,7 +9,7 @@ or not, and samples by the root of their length or not, whichever leaves less. D
 have as many components as dimensions.
 
 Where no r leaves such noise, as in most measured scenes, what is left has a structure of its own,
-and `conecollapse.factorization.mixtures.counting` weighs four estimates.
+and `conecollapse.factorization.mixtures.counting` weighs three estimates.
 """
 
 from __future__ import annotations

@@ -70,8 +70,7 @@ def _solve_part(
         G,
         part.of,
         C,
-        np.full((1, r), np.inf),
-        np.ascontiguousarray(free & (units > 0)),
+        np.where(free & (units > 0), np.inf, 0.0),
         size,
     )
     X = products.solve(problems, begin).X

@@ -22,21 +22,22 @@ from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified.cost import (
     LEAST,
     Budget,
-    product_seconds,
+    product_time,
     warn_if_long,
 )
 from conecollapse.geometry.certified.dense import decide_dense
 from conecollapse.geometry.certified.proof import Decisions, Proof
 from conecollapse.geometry.certified.settle import find_given, settle
-from conecollapse.geometry.certified.supports import DENSE_POINTS, MOSTLY_FILLED, decide_by_supports
+from conecollapse.geometry.certified.supports import (
+    decide_by_supports,
+    is_mostly_filled,
+)
 
 # points below this size gain nothing from BLAS threads, whose spinning then costs more than it
 # saves
 FEW_ENTRIES = 2**20
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
 COARSEST = 1e-3
-# multiplications of a product of dense points up to which nobody has to be told that it takes long
-FEW_PRODUCTS = 2**24
 
 __all__ = ["Decisions", "Proof", "certify", "certify_points", "conclude", "decide", "group"]
 
@@ -109,7 +110,7 @@ def _certify(
             with _blas_for(V):
                 proof = conclude(V, tol, find_given(V, given, tol))
         else:
-            budget = Budget.quick(V, len(leader)) if effort == "quick" else Budget.endless()
+            budget = Budget.quick(V, len(leader)) if effort == "quick" else Budget()
             proof = _prove(
                 V,
                 tol,
@@ -117,7 +118,7 @@ def _certify(
                 budget,
                 None if known is None else Decisions.from_certificate(known, leaders),
             )
-        if proof.is_proven:
+        if not proof.unproven:
             break
         known = None  # its claims are at the smaller tolerance
         tol *= COARSER
@@ -157,23 +158,24 @@ def _prove(
 ) -> Proof:
     m, n = V.shape
     if m == 1:
-        return Proof.of_one(dense_rows(V, np.zeros(1, np.int64))[0])
+        # it is its own witness, for there is nothing to separate it from
+        return Proof(np.ones(1, bool), n, witness={0: dense_rows(V, np.zeros(1, np.int64))[0]})
     if budget.left < LEAST:
-        return Proof.all_open(m, n)
-    if m * float(m) * n > FEW_PRODUCTS:
-        warn_if_long(
-            product_seconds(V),
-            f"the product of {m} points in dimension {n} with their transpose",
-            "max_rays=... asks for an epsilon-cone of few rays, which takes less"
-            " (Cone.approximate)",
-        )
+        return Proof(np.ones(m, bool), n, open=np.arange(m))
+    warn_if_long(
+        1e-9 * product_time(V),
+        f"the product of {m} points in dimension {n} with their transpose",
+        "max_rays=... asks for an epsilon-cone of few rays, which takes less (Cone.approximate)",
+    )
     effort: Effort = "exact" if budget.is_endless else "quick"
     with _blas_for(V):
         found = decide(V, tol, budget=budget, known=known, progress=progress)
         proof = conclude(V, tol, found, effort, progress)
-        if proof.is_proven or sp.issparse(V) or _is_filled(V):
+        if not proof.unproven or sp.issparse(V):
             return proof
         S = sp.csr_array(V)  # supports may tell what rounding hides
+        if is_mostly_filled(S):
+            return proof
         return conclude(S, tol, decide(S, tol, progress=progress), effort, progress)
 
 
@@ -210,16 +212,9 @@ def conclude(
     """The proof about all rows of ``U``: combinations over points that were deleted are expressed
     once more, and what is near the tolerance or undecided is settled; with ``effort="quick"`` it is
     left open."""
-    is_small = U.shape[0] * U.shape[1] <= DENSE_POINTS
-    if sp.issparse(U) and is_small and _is_filled(U) and decisions.undecided.any():
+    if sp.issparse(U) and is_mostly_filled(U) and decisions.undecided.any():
         U = U.toarray()
-    settled = settle(U, tol, decisions, progress, effort)
-    return Proof.of_settled(settled, U.shape[1], decisions.families)
-
-
-def _is_filled(U: Points) -> bool:
-    filled = U.nnz if sp.issparse(U) else np.count_nonzero(U)
-    return bool(filled > MOSTLY_FILLED * U.shape[0] * U.shape[1])
+    return settle(U, tol, decisions, progress, effort)
 
 
 def _blas_for(V: Points) -> AbstractContextManager[None]:

@@ -22,13 +22,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import SlowWarning
-from conecollapse._linalg import column_counts, piece_entries, row_pieces
+from conecollapse._linalg import column_counts
 from conecollapse._types import BoolArray, Points
 
 LONG = 10.0  # seconds that a user waits without being told
-DENSE_SPEED = 4e10  # multiplications a second of a product in float32
-SPARSE_SPEED = 2e8  # of a product of sparse points
-SEARCH_SPEED = 2.5e8  # of the triangular factors of active sets
+SEARCH_SPEED = 2.5e8  # multiplications a second of the triangular factors of active sets
 EACH = 2e-4  # seconds for a point whatever its size
 ROUNDS = 10  # times that the residual of a point is priced against all points
 
@@ -65,7 +63,7 @@ LEAST = min(FRAME + LEAD, SUPPORTS)  # with less nothing can be begun
 class Budget:
     """Nanoseconds that may still be spent, and those that have been."""
 
-    left: float
+    left: float = np.inf
     spent: float = 0.0
 
     @classmethod
@@ -75,17 +73,11 @@ class Budget:
         if sp.issparse(V):
             product, always = product_time(V), ALWAYS_SPARSE + ALWAYS_SPARSE_ENTRY * V.nnz
         else:
-            product, always = (
-                _dense_product(n_points, V.shape[1]),
-                ALWAYS + ALWAYS_ENTRY * n_points * V.shape[1],
-            )
+            product = float(n_points) ** 2 * (MULTIPLY * V.shape[1] + WRITE)
+            always = ALWAYS + ALWAYS_ENTRY * n_points * V.shape[1]
         n_merged = n_points - V.shape[0]
         always += ALWAYS_POINT * n_points + MERGED * (n_merged > 0) + MERGED_POINT * n_merged
         return cls(PLANNED * PRODUCTS * product - always)
-
-    @classmethod
-    def endless(cls) -> Budget:
-        return cls(np.inf)
 
     @classmethod
     def cheap(cls) -> Budget:
@@ -112,16 +104,12 @@ def product_time(U: Points) -> float:
     """Of one product of the points with their transpose."""
     m, n = U.shape
     if not sp.issparse(U):
-        return _dense_product(m, n)
+        return float(m) * m * (MULTIPLY * n + WRITE)
     counts, pairs = column_counts(U), float(m) * m
     work = float(counts @ counts)
     # as many as if the coordinates of all points were independent
     written = pairs * -np.expm1(-work / pairs)
     return float(CALL_SPARSE + MULTIPLY_SPARSE * work + WRITE_SPARSE * written)
-
-
-def _dense_product(m: int, n: int) -> float:
-    return float(m) * m * (MULTIPLY * n + WRITE)
 
 
 def lead_time(m: int, n: int) -> float:
@@ -138,16 +126,6 @@ def lead_time(m: int, n: int) -> float:
     return frame + LEAD + LEAD_ENTRY * entries + m * m / 2 * (SINGLE_MULTIPLY * k + LEAD_MAXIMUM)
 
 
-def product_seconds(U: Points) -> float:
-    """One product of the points with their transpose."""
-    m, n = U.shape
-    dense = m * m * n / 2 / DENSE_SPEED
-    if not sp.issparse(U):
-        return dense
-    counts = column_counts(U)
-    return min(dense, float(counts @ counts) / SPARSE_SPEED)
-
-
 def rest_seconds(left: BoolArray, U: Points) -> float:
     """To decide the points that are ``left``, each by an active set.
 
@@ -158,16 +136,14 @@ def rest_seconds(left: BoolArray, U: Points) -> float:
     """
     n_left, (m, n) = int(left.sum()), U.shape
     steps = min(m, n) * n_left / max(m, 1)
-    dense = n_left * (EACH + ROUNDS * m * n / DENSE_SPEED + steps * steps * n / SEARCH_SPEED)
+    prices = 1e-9 * MULTIPLY * ROUNDS * m * n
+    dense = n_left * (EACH + prices + steps * steps * n / SEARCH_SPEED)
     if not sp.issparse(U):
         return dense
-    sizes = np.diff(U.indptr)
-    counts, met = column_counts(U), np.zeros(m)
-    for rows in row_pieces(sizes * left, piece_entries(U)):
-        some = rows[left[rows] & (sizes[rows] > 0)]
-        mine = U[some]
-        met[some] = np.add.reduceat(counts[mine.indices], mine.indptr[:-1]) if len(some) else 0.0
-    return min(dense, float((EACH + met * sizes / SPARSE_SPEED)[left].sum()))
+    V = U[left & (np.diff(U.indptr) > 0)]
+    met = np.add.reduceat(column_counts(U)[V.indices], V.indptr[:-1]) if V.nnz else np.zeros(0)
+    sparse = EACH * len(met) + 1e-9 * MULTIPLY_SPARSE * float(met @ np.diff(V.indptr))
+    return min(dense, sparse)
 
 
 def warn_of_rest(left: BoolArray, U: Points) -> None:

@@ -42,7 +42,7 @@ def decide_dense(
     Where there is a limit to the ``budget``, what the product does not prove within it is left
     open. The product is left out where it is known already.
     """
-    budget = budget or Budget.endless()
+    budget = budget or Budget()
     if not budget.take(lead_time(*U.shape)):
         return known
     frame = Frame.of(U)
@@ -57,12 +57,13 @@ def decide_dense(
     status = np.where(known.undecided, UNDECIDED, np.where(known.sure, RAY, REDUNDANT))
     status[leading] = RAY
     warn_of_rest(status == UNDECIDED, U)
-    found = search(frame, status, asked[status[asked] == UNDECIDED], progress)
-    searched = np.array(sorted(found.functional), np.int64)
-    functionals = [frame.Z[i] for i in leading] + [found.functional[int(i)] for i in searched]
-    rays, A = np.concatenate([leading, searched]), np.array(functionals).reshape(-1, frame.dim)
+    found, combinations = search(frame, status, asked[status[asked] == UNDECIDED], progress)
+    searched = np.array(sorted(found), np.int64)
+    functionals = [frame.Z[i] for i in leading] + [found[int(i)] for i in searched]
+    A = np.reshape(functionals, (-1, len(frame.scale)))
+    rays = np.concatenate([leading, searched])
     G, proven = confirm(A @ frame.T.T, rays, U, frame.sums, tol)
-    inside = {i: (S, h * frame.sums[i] / frame.sums[S]) for i, (S, h) in found.combination.items()}
+    inside = {i: (S, h * frame.sums[i] / frame.sums[S]) for i, (S, h) in combinations.items()}
     known = replace(known, combination=known.combination | inside)
     return known.add_vectors(rays[proven], G[proven])
 

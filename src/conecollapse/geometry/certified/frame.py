@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conecollapse._linalg import CACHED
-from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray
 
 # relative to the largest; float64 does not resolve a covariance eigenvalue below it
@@ -28,7 +26,6 @@ LIFT = 5.0  # the constant coordinate of lifted points, in units of the root mea
 # up to so many coordinates a product in float64 costs no more than what is made of it, and points
 # on a smooth surface lead by less than float32 resolves
 FEW_DIMENSIONS = 8
-WIDTH = 8  # float64 numbers of a cache line
 
 
 @dataclass(frozen=True)
@@ -43,22 +40,13 @@ class Frame:
     scale: FloatArray
     # root mean square of |q - centre| relative to |q|: how many digits centring costs
     spread: float
-    lifted: FloatArray  # (m, d + 1 or a little more): see `lift`
+    # (m, 1 + d): z after a constant, so that affine combinations of z are linear
+    lifted: FloatArray
     rows: AnyArray  # (m, d), z as it is multiplied: in float32, or float64 in few dimensions
 
     @property
     def Z(self) -> FloatArray:
-        return self.lifted[:, 1 : 1 + len(self.scale)]
-
-    @property
-    def dim(self) -> int:
-        """Number of round coordinates."""
-        return len(self.scale)
-
-    @property
-    def unpadded(self) -> FloatArray:
-        """The lifted points without the zeros at the end."""
-        return self.lifted[:, : 1 + len(self.scale)]
+        return self.lifted[:, 1:]
 
     @classmethod
     def of(cls, U: FloatArray) -> Frame:
@@ -66,10 +54,8 @@ class Frame:
         m, n = U.shape
         sums = U @ np.ones(n)
         centre = (1 / sums) @ U / m
-        Q, rows = np.empty_like(U), max(64, CACHED // n)
-        for_ranges(
-            lambda a, b: np.subtract(U[a:b] / sums[a:b, None], centre, out=Q[a:b]), m, smallest=rows
-        )
+        Q = U / sums[:, None]
+        Q -= centre
         if n <= m:
             variance, V = np.linalg.eigh(Q.T @ Q)
         else:  # the principal axes from the smaller product, Q Q' = W diag(variance) W'
@@ -77,37 +63,15 @@ class Frame:
         keep = variance > NULL_VARIANCE * max(variance[-1], 0.0)
         variance = variance[keep]
         V = V[:, keep] if n <= m else (Q.T @ W[:, keep]) / np.sqrt(variance)
-        scale = whitening(variance, m)
+        scale = (variance / variance[-1:]) ** -0.5  # the root mean square of |z| is 1
+        scale /= np.sqrt((variance * scale**2).sum() / m)
         # rounded here, T costs a certificate half the room and all that follows is about the T that
         # is stored; |T z| changes by at most sqrt(d) roundoffs of float32, since the columns are
         # orthogonal
         T = (V * scale).astype(np.float32).astype(np.float64)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * centre @ centre)))
-        lifted, d = lift(Q, T), len(scale)
-        multiplied = np.empty((m, d), np.float64 if d <= FEW_DIMENSIONS else np.float32)
-        for_ranges(
-            lambda a, b: np.copyto(multiplied[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"),
-            m,
-            smallest=rows,
-        )
+        lifted = np.full((m, 1 + len(scale)), LIFT)
+        np.matmul(Q, T, out=lifted[:, 1:])
+        kind = np.float64 if len(scale) <= FEW_DIMENSIONS else np.float32
+        multiplied = np.ascontiguousarray(lifted[:, 1:], kind)
         return cls(sums, centre, T, scale, spread, lifted, multiplied)
-
-
-def whitening(variance: FloatArray, m: int) -> FloatArray:
-    """Lengths of the columns of T, from the sums of squares of m points along their principal axes:
-    the root mean square of |z| is 1."""
-    scale = (variance / variance[-1:]) ** -0.5
-    return np.asarray(scale / np.sqrt((variance * scale**2).sum() / m))
-
-
-def lift(Q: FloatArray, T: FloatArray) -> FloatArray:
-    """``z = Q T`` after the constant `LIFT`, so that affine combinations of z are linear, and
-    before zeros up to a multiple of `WIDTH`.
-
-    Loops over rows of that length leave no rest that is too short for vector instructions.
-    """
-    d = T.shape[1]
-    lifted = np.zeros((len(Q), -(-(1 + d) // WIDTH) * WIDTH))
-    lifted[:, 0] = LIFT
-    np.matmul(Q, T, out=lifted[:, 1 : 1 + d])
-    return lifted

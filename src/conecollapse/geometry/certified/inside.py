@@ -18,12 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conecollapse._kernels import FAST, kernel
+from conecollapse._kernels import kernel
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.factor import dot, new_state, restore, solve_transposed
+from conecollapse._nnls.products import subtract_rows
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
+from conecollapse.geometry.certified.proof import Combinations
 
 MOST_RAYS = 2048  # whose products with each other take 32 MiB
 # points times rays times dimensions: searching these takes some tens of milliseconds
@@ -59,9 +61,7 @@ class Listed(NamedTuple):
     W: FloatArray
 
 
-def inside_known(
-    Z: FloatArray, rays: IntArray, points: IntArray
-) -> dict[int, tuple[IntArray, FloatArray]]:
+def inside_known(Z: FloatArray, rays: IntArray, points: IntArray) -> Combinations:
     """Combinations of ``rays`` for those of ``points`` that are inside their cone, as far as they
     are found; all are rows of Z.
 
@@ -78,13 +78,8 @@ def inside_known(
     left = active_set(R / row_norms(R)[:, None], Z[sample]).residual
     if (row_norms(left) <= ZERO * row_norms(Z[sample])).mean() < WORTHWHILE:
         return {}
-    return _inside(Rays(R, R @ R.T), Z, rays, points)
-
-
-def _inside(
-    known: Rays, Z: FloatArray, rays: IntArray, points: IntArray
-) -> dict[int, tuple[IntArray, FloatArray]]:
-    found: dict[int, tuple[IntArray, FloatArray]] = {}
+    known = Rays(R, R @ R.T)
+    found: Combinations = {}
 
     def work(start: int, stop: int) -> None:
         for a in range(start, stop, AT_ONCE):
@@ -214,27 +209,13 @@ def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
     return k
 
 
-@kernel(fastmath=FAST)
-def _subtract_rows(Z, S, h, k, r):  # type: ignore[no-untyped-def]
-    """``r -= sum_a h_a Z[S_a]``, two rows at a time."""
-    for a in range(0, k - 1, 2):
-        i, j = S[a], S[a + 1]
-        u, v = h[a], h[a + 1]
-        for t in range(len(r)):
-            r[t] -= u * Z[i, t] + v * Z[j, t]
-    if k % 2:
-        i, u = S[k - 1], h[k - 1]
-        for t in range(len(r)):
-            r[t] -= u * Z[i, t]
-
-
 @kernel
 def _take_away(known, x, state, k):  # type: ignore[no-untyped-def]
     """The residual ``r = x - sum h z``; its squared length."""
     S, h, r = state.S, state.h, state.r
     for t in range(len(x)):
         r[t] = x[t]
-    _subtract_rows(known.Z, S, h, k, r)
+    subtract_rows(known.Z, S, h, k, r)
     return dot(r, r)
 
 

@@ -9,11 +9,9 @@ one small family: ``T z_i`` minus an offset, with the matrix T of the round coor
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from conecollapse._linalg import CACHED
+from conecollapse._linalg import row_norms
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.certificates import Metric
@@ -38,13 +36,10 @@ def led_by_themselves(
     """
     rows = np.arange(len(frame.rows)) if share is None else share
     Z, n = frame.Z[rows], len(frame.centre)
-    own, stretched = _squares(frame)
-    norms = np.sqrt(own)
-    if share is None:
-        largest, error = largest_products(frame.rows, norms, progress)
-    else:
-        largest, error = largest_products_of(frame.rows, norms, share, progress)
-    own, stretched = own[rows], stretched[rows]
+    largest, error = largest_products(frame.rows, row_norms(frame.Z), share, progress)
+    # |z|^2 and |T z|^2: the columns of T are orthogonal
+    own = np.einsum("ij,ij->i", Z, Z)
+    stretched = np.einsum("ij,ij,j->i", Z, Z, frame.scale**2)
     lead = own - largest
     rounding = 32 * EPS * (n + frame.scale.max() / frame.scale.min()) / frame.spread
     centred, total = Z @ (frame.T.T @ frame.centre), Z @ frame.T.sum(axis=0)
@@ -70,99 +65,43 @@ def led_by_themselves(
     return metric, rows[leads & ~proven]
 
 
-def _squares(frame: Frame) -> tuple[FloatArray, FloatArray]:
-    """``|z|^2`` and ``|T z|^2`` of each point: the columns of T are orthogonal with lengths
-    ``scale``."""
-    m, n = len(frame.rows), len(frame.centre)
-    own, stretched = np.empty(m), np.empty(m)
-
-    def work(start: int, stop: int) -> None:
-        for a in range(start, stop, TILE_ROWS):
-            rows = slice(a, min(a + TILE_ROWS, stop))
-            squares = frame.Z[rows] ** 2
-            own[rows] = squares.sum(axis=1)
-            stretched[rows] = squares @ frame.scale**2
-
-    for_ranges(work, m, smallest=max(TILE_ROWS, CACHED // n))
-    return own, stretched
-
-
 def largest_products(
     Zf: AnyArray,
     norms: FloatArray,
+    share: IntArray | None = None,
     progress: Progress = None,
     tile: tuple[int, int] = (TILE_ROWS, TILE_COLUMNS),
 ) -> tuple[FloatArray, FloatArray]:
-    """For each i an upper bound on ``max_{j != i} z_i . z_j``, and the bound on the error contained
-    in it.
+    """For each i of a ``share``, or of all, an upper bound on ``max_{j != i} z_i . z_j``, and the
+    bound on the error contained in it.
 
-    ``Zf`` are the points, in float32 or float64, ``norms`` their lengths.
+    ``Zf`` are the points, in float32 or float64, ``norms`` their lengths. The product is formed
+    stripe by stripe in threads; that of all points is symmetric, and half of it is enough. A dot
+    product of d terms errs by at most d roundoffs of |z_i| |z_j|, in any order of summation
+    (Jeannerod & Rump 2013); rounding both factors first adds two, and two more cover products of
+    these errors.
     """
-    m = len(Zf)
-
-    def add_stripe(rows: slice, largest: AnyArray, room: AnyArray) -> None:
-        for column in range(rows.start, m, tile[1]):
-            columns = slice(column, min(column + tile[1], m))
-            block = _multiply(Zf[rows], Zf[columns], room)
-            if column == rows.start:
-                np.fill_diagonal(block, -np.inf)
-            np.maximum(largest[columns], block.max(0), out=largest[columns])
-            # else the block is symmetric
-            if columns.start != rows.start or columns.stop > rows.stop:
-                np.maximum(largest[rows], block.max(1), out=largest[rows])
-
-    largest, error = _by_stripes(add_stripe, m, Zf, norms, progress, tile)
-    return largest + error, error
-
-
-def largest_products_of(
-    Zf: AnyArray,
-    norms: FloatArray,
-    share: IntArray,
-    progress: Progress = None,
-    tile: tuple[int, int] = (TILE_ROWS, TILE_COLUMNS),
-) -> tuple[FloatArray, FloatArray]:
-    """`largest_products` for the points of a ``share`` only."""
-
-    def add_stripe(rows: slice, largest: AnyArray, room: AnyArray) -> None:
-        some = share[rows]
-        for column in range(0, len(Zf), tile[1]):
-            columns = slice(column, min(column + tile[1], len(Zf)))
-            block = _multiply(Zf[some], Zf[columns], room)
-            here = np.flatnonzero((some >= columns.start) & (some < columns.stop))
-            block[here, some[here] - column] = -np.inf
-            np.maximum(largest[rows], block.max(1), out=largest[rows])
-
-    largest, error = _by_stripes(add_stripe, len(share), Zf, norms, progress, tile)
-    return largest + error[share], error[share]
-
-
-def _multiply(A: AnyArray, B: AnyArray, room: AnyArray) -> AnyArray:
-    return np.matmul(A, B.T, out=room[: len(A) * len(B)].reshape(len(A), len(B)))
-
-
-def _by_stripes(
-    add_stripe: Callable[[slice, AnyArray, AnyArray], None],
-    n_rows: int,
-    Zf: AnyArray,
-    norms: FloatArray,
-    progress: Progress,
-    tile: tuple[int, int],
-) -> tuple[FloatArray, FloatArray]:
-    """The largest values that ``add_stripe`` finds, stripe by stripe in threads, and the
-    bound on the error of each point.
-
-    A dot product of d terms errs by at most d roundoffs of |z_i| |z_j|, in any order of summation
-    (Jeannerod & Rump 2013); rounding both factors first adds two, and two more cover
-    products of these errors.
-    """
-    stripes = [slice(row, min(row + tile[0], n_rows)) for row in range(0, n_rows, tile[0])]
+    m, asked = len(Zf), np.arange(len(Zf)) if share is None else share
+    stripes = [slice(row, min(row + tile[0], len(asked))) for row in range(0, len(asked), tile[0])]
     partial: list[AnyArray] = []
     finished: list[slice] = []
 
+    def add_stripe(rows: slice, largest: AnyArray, room: AnyArray) -> None:
+        some = asked[rows]
+        mine = Zf[some]
+        for column in range(rows.start if share is None else 0, m, tile[1]):
+            columns = slice(column, min(column + tile[1], m))
+            block = room[: len(some) * (columns.stop - column)].reshape(len(some), -1)
+            np.matmul(mine, Zf[columns].T, out=block)
+            here = np.flatnonzero((some >= column) & (some < columns.stop))
+            block[here, some[here] - column] = -np.inf
+            np.maximum(largest[rows], block.max(1), out=largest[rows])
+            if share is None:
+                np.maximum(largest[columns], block.max(0), out=largest[columns])
+
     def work(start: int, stop: int) -> None:
-        largest = np.full(n_rows, -np.inf, Zf.dtype)
-        room = np.empty(tile[0] * min(tile[1], len(Zf)), Zf.dtype)
+        largest = np.full(len(asked), -np.inf, Zf.dtype)
+        room = np.empty(tile[0] * min(tile[1], m), Zf.dtype)
         for rows in stripes[start:stop]:
             add_stripe(rows, largest, room)
             finished.append(rows)
@@ -173,5 +112,5 @@ def _by_stripes(
     with serial_blas():
         for_ranges(work, len(stripes), smallest=-(-LEAST_WORK // (tile[0] * Zf.size)))
     roundoff = float(np.finfo(Zf.dtype).eps) / 2
-    error = (Zf.shape[1] + 4) * roundoff * norms * norms.max(initial=0.0)
-    return np.max(partial, axis=0).astype(np.float64), error
+    error = (Zf.shape[1] + 4) * roundoff * norms[asked] * norms.max(initial=0.0)
+    return np.max(partial, axis=0) + error, error

@@ -16,13 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from conecollapse._linalg import row_norms
 from conecollapse._nnls.slots import PLAIN_STOP, Slots
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 FEW_DIMENSIONS, N_NEAR = 8, 32
-MANY_ASKED = 100  # points from which the tree is worth its while
 AT_ONCE = 256  # targets of one call
+MANY_ASKED = 100  # points from which the tree is worth its while
 # so many apart, points are decided in the same round; between two rounds the points nearby are
 # found again
 ROUNDS = 32
@@ -71,22 +70,16 @@ class NearPoints:
 
     def solve(
         self, targets: IntArray, over: IntArray
-    ) -> tuple[list[tuple[IntArray, FloatArray]], FloatArray, FloatArray]:
+    ) -> tuple[list[tuple[IntArray, FloatArray]], FloatArray]:
         """Combinations of the points ``over`` for each of the points ``targets``, which need not be
-        the nearest.
-
-        The residuals are accurate relative to themselves; lengths are of what the combinations
-        leave as they are.
-        """
+        the nearest, and the residuals."""
         found: list[tuple[IntArray, FloatArray]] = []
         residual = np.empty((len(targets), self.U.shape[1]))
         for a in range(0, len(targets), AT_ONCE):
             some = targets[a : a + AT_ONCE]
-            every = np.arange(len(some))
+            every, lists = np.arange(len(some)), np.tile(over, (len(some), 1))
             self.slots.load(every, self.U[some])
-            lists = np.tile(over, (len(some), 1))
             self.slots.advance(every, lists, np.full(len(some), len(over)), PLAIN_STOP, 3 * N_NEAR)
             found.extend(self.slots.solution(slot) for slot in range(len(some)))
             residual[a : a + AT_ONCE] = self.slots.r[every]
-        left = self.U[targets] - np.array([h @ self.U[S] for S, h in found])
-        return found, residual, row_norms(left)
+        return found, residual

@@ -13,16 +13,14 @@ looks for a coordinate off the support of each point that has d.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from threading import Lock
-from typing import NamedTuple
 
 import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._linalg import csr_rows
 from conecollapse._threads import for_ranges
-from conecollapse._types import BoolArray, FloatArray, IntArray
+from conecollapse._types import IntArray
 from conecollapse.certificates import Support
 from conecollapse.geometry.certified.cost import VISIT, Budget
 from conecollapse.geometry.certified.lists import Lists
@@ -33,40 +31,11 @@ ENOUGH_OUTSIDE = 8.0
 AT_ONCE = 256  # points for each call of the kernel: between two calls Ctrl-C can stop the work
 
 
-@dataclass(frozen=True)
-class Private:
-    """Rays with a private coordinate."""
-
-    is_proven: BoolArray  # (n_points,)
-    coordinate: IntArray  # (n_points,): the private coordinate, where proven
-    lift: FloatArray  # (n_points,): L
-
-    def witnesses(self, n: int) -> Support:
-        """The witnesses of all rays that are proven here, in ``n`` dimensions; ``of`` are the
-        points."""
-        rays = np.flatnonzero(self.is_proven)
-        F = csr_rows(
-            np.ones(len(rays), np.float32), self.coordinate[rays], np.arange(len(rays) + 1), n
-        )
-        return Support(rays, F, self.lift[rays])
-
-
-class Marks(NamedTuple):
-    """Scratch of one thread. It is made outside the kernel, because an array that a kernel makes
-    takes long to compile."""
-
-    stamp: IntArray  # (n,): for which point a coordinate was last marked
-    # the entries of one point: how many points have the coordinate, times the size of the support,
-    # plus their place
-    heap: IntArray
-    covered: BoolArray  # whether a contained point has the coordinate
-
-
 def private_coordinates(
     lists: Lists, tol: float, budget: Budget, share: IntArray | None = None
-) -> Private:
-    """The points, of all or of a ``share``, that a private coordinate proves to be more than
-    ``tol`` away from the cone of the others.
+) -> Support:
+    """The witnesses of the points, of all or of a ``share``, that a private coordinate proves to be
+    more than ``tol`` away from the cone of the others.
 
     Every point may take the same share of the budget, and what the points before it in its thread
     have left of theirs.
@@ -78,10 +47,8 @@ def private_coordinates(
     visits_each = budget.left / VISIT / max(len(asked), 1)
 
     def work(start: int, stop: int) -> None:
-        marks, room = (
-            Marks(np.full(n, -1, np.int64), np.empty(longest, np.int64), np.empty(longest, bool)),
-            0.0,
-        )
+        # arrays that a kernel makes take long to compile
+        marks, room = (np.full(n, -1, np.int64), np.empty(longest, bool)), 0.0
         for a in range(start, stop, AT_ONCE):
             points = asked[a : min(a + AT_ONCE, stop)]
             room += visits_each * len(points)
@@ -91,36 +58,33 @@ def private_coordinates(
                 budget.spend(VISIT * float(visits))
 
     for_ranges(work, len(asked), smallest=AT_ONCE)
-    return Private(coordinate >= 0, coordinate, lift)
+    rays = np.flatnonzero(coordinate >= 0)
+    ones, ends = np.ones(len(rays), np.float32), np.arange(len(rays) + 1)
+    return Support(rays, csr_rows(ones, coordinate[rays], ends, n), lift[rays])
 
 
 @kernel
 def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room):  # type: ignore[no-untyped-def]
     """Fill ``coordinate`` and ``lift`` of ``points``; how many entries were visited.
 
-    Coordinates that few points have come first. Once more than ``room`` entries have been visited,
-    the rest is left out.
+    ``marks`` say for which point a coordinate was last stamped, and which entries of the present
+    point are covered: a contained point has them. Coordinates that few points have come first. Once
+    more than ``room`` entries have been visited, the rest is left out.
     """
-    ptr, idx, post_ptr = lists.ptr, lists.idx, lists.post_ptr
-    stamp, heap, covered = marks.stamp, marks.heap, marks.covered
+    ptr, idx, (stamp, covered) = lists.ptr, lists.idx, marks
     visits = np.int64(0)
     for i in points:
         if visits > room:
             break
         a, size = ptr[i], ptr[i + 1] - ptr[i]
         for t in range(size):
-            stamp[idx[a + t]] = i
-            heap[t] = (post_ptr[idx[a + t] + 1] - post_ptr[idx[a + t]]) * size + t
-            covered[t] = False
-        visits += size
-        for t in range(size // 2 - 1, -1, -1):
-            _sift(heap, t, size)
-        for left in range(size - 1, -1, -1):
-            t = heap[0] % size
-            heap[0] = heap[left]
-            _sift(heap, np.int64(0), left)
-            if covered[t]:
-                continue
+            stamp[idx[a + t]], covered[t] = i, False
+        while True:
+            t = _rarest(lists, a, covered[:size])
+            visits += size
+            if t < 0:
+                break
+            covered[t] = True
             contained, looked = _contained_holder(lists, i, idx[a + t], stamp)
             visits += looked
             if contained >= 0:
@@ -131,7 +95,7 @@ def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room): 
             L, looked = _choose_lift(lists, i, idx[a + t], stamp)
             visits += looked
             if lists.val[a + t] > needed_distance * np.sqrt(
-                1.0 + L * L * (len(post_ptr) - 1 - size)
+                1.0 + L * L * (len(lists.post_ptr) - 1 - size)
             ):
                 coordinate[i], lift[i] = idx[a + t], L
                 break
@@ -141,17 +105,16 @@ def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room): 
 
 
 @kernel
-def _sift(heap, at, size):  # type: ignore[no-untyped-def]
-    """Let the entry ``at`` of a heap of ``size`` numbers sink until neither of the two below it is
-    smaller."""
-    while 2 * at + 1 < size:
-        below = 2 * at + 1
-        if below + 1 < size and heap[below + 1] < heap[below]:
-            below += 1
-        if heap[at] <= heap[below]:
-            break
-        heap[at], heap[below] = heap[below], heap[at]
-        at = below
+def _rarest(lists, a, covered):  # type: ignore[no-untyped-def]
+    """Of the entries from ``a`` on that are not ``covered``, the one whose coordinate the fewest
+    points have; -1 if there is none."""
+    rarest, fewest = -1, len(lists.ptr)
+    for t in range(len(covered)):
+        d = lists.idx[a + t]
+        count = lists.post_ptr[d + 1] - lists.post_ptr[d]
+        if count < fewest and not covered[t]:
+            rarest, fewest = t, count
+    return rarest
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,10 +21,12 @@ from conecollapse.certificates import (
     Witnesses,
 )
 
-SAMPLE = 32  # entries of a vector that are asked first whether most are the same number
 # a sparse entry takes this many times the room of a dense one, in float32 with 32 bits for its
 # place
 SPARSE_SHARE = 2
+
+# of points by their numbers: the points that each needs, and coefficients
+Combinations = dict[int, tuple[IntArray, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Decisions:
 
     sure: BoolArray  # proven to be rays, whatever the others are
     # of leaders that are no rays; some may lean on points that are not sure
-    combination: dict[int, tuple[IntArray, FloatArray]]
+    combination: Combinations
     families: tuple[Witnesses, ...]  # the witnesses of the sure rays; ``of`` are leaders
 
     @classmethod
@@ -97,132 +100,96 @@ class Decisions:
 
 
 @dataclass
-class Settled:
-    """Which points are rays, with dense witnesses and combinations, all over the rows of U."""
+class Proof:
+    """Which leaders are rays, and what proves it, over the leaders as rows."""
 
-    alive: BoolArray
-    witness: dict[int, FloatArray]  # of rays settled here
-    weak: dict[int, int]  # weak ray -> the point its witness separates
-    combination: dict[int, tuple[IntArray, FloatArray]]  # of redundant points, over rays
+    alive: BoolArray  # the rays
+    dim: int
+    families: tuple[Witnesses, ...] = ()  # the witnesses of sure rays; ``of`` are leaders
+    # of redundant leaders, over rays
+    combination: Combinations = field(default_factory=dict)
+    witness: dict[int, FloatArray] = field(default_factory=dict)  # of rays that were settled
+    # a ray that is clear of other rays only -> the leader that its witness separates from these
+    weak: dict[int, int] = field(default_factory=dict)
     # rays without proof either way
     open: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     # weak rays whose witness rounding has spoiled: tol is too small for these points
     unproven: list[int] = field(default_factory=list)
 
+    @property
+    def rays(self) -> IntArray:
+        """The rays among the leaders."""
+        return np.flatnonzero(self.alive)
 
-@dataclass(frozen=True)
-class Proof:
-    """Rays among the leaders, their witnesses as in `Certificate`, and the other leaders'
-    combinations of them."""
-
-    rays: IntArray
-    rays_only: BoolArray
-    separated: IntArray
-    witnesses: tuple[Witnesses, ...]
-    combination: dict[int, tuple[IntArray, FloatArray]]
-    dim: int
-    is_proven: bool  # no witness was spoiled by rounding
-    open: IntArray  # leaders among the rays that are kept without proof either way
-
-    @classmethod
-    def of_settled(cls, settled: Settled, dim: int, families: tuple[Witnesses, ...]) -> Proof:
-        """Proof from settled decisions; ``families`` are the witnesses of all rays that are not
-        settled there or open."""
-        rays = np.flatnonzero(settled.alive)
-        separated = np.arange(len(settled.alive))
-        separated[list(settled.weak)] = list(settled.weak.values())
-        placed = tuple(
-            replace(family, of=np.searchsorted(rays, family.of))
-            for family in _joined(families)
+    def _witnesses(self) -> tuple[Witnesses, ...]:
+        """As in `Certificate`: ``of`` are places among the rays."""
+        late = np.array(sorted(self.witness), np.int64)
+        late = late[self.alive[late]]
+        settled = np.array([self.witness[int(i)] for i in late])
+        families = in_least_room(late, settled) if len(late) else ()
+        return tuple(
+            replace(family, of=np.searchsorted(self.rays, family.of))
+            for family in (*_joined(self.families), *families)
             if len(family.of)
         )
-        late = np.array(sorted(settled.witness), np.int64)
-        late = late[settled.alive[late]]
-        if len(late):
-            placed += in_least_room(
-                np.searchsorted(rays, late), np.array([settled.witness[int(i)] for i in late])
-            )
-        return cls(
-            rays=rays,
-            rays_only=_mask(len(separated), list(settled.weak))[rays],
-            separated=separated[rays],
-            witnesses=placed,
-            combination=settled.combination,
-            dim=dim,
-            is_proven=not settled.unproven,
-            open=settled.open,
-        )
-
-    @classmethod
-    def of_one(cls, u: FloatArray) -> Proof:
-        """The cone of one ray: it is its own witness, for there is nothing to separate it from."""
-        return cls.of_settled(Settled(np.ones(1, bool), {0: u}, {}, {}), len(u), ())
-
-    @classmethod
-    def all_open(cls, m: int, n: int) -> Proof:
-        """Nothing is known about any of m points in n dimensions."""
-        every = np.arange(m)
-        return cls(every, np.zeros(m, bool), every, (), {}, n, is_proven=True, open=every)
 
     def certificate(
         self, V: Points, leaders: IntArray, leader: IntArray, apart: float, tol: float
     ) -> Certificate:
         """The certificate about all points. Their ``leaders`` are the unit points ``V``, which this
         proof numbers 0, 1, ...; no point is further than ``apart`` from its leader."""
-        n_points = len(leader)
-        place = np.full(len(leaders), -1)
-        place[self.rays] = np.arange(len(self.rays))
-        coefficients, residual = sp.csr_array((n_points, len(self.rays))), apart
+        n_points, rays, separated = len(leader), self.rays, np.arange(len(leaders))
+        separated[list(self.weak)] = list(self.weak.values())
+        coefficients, residual = sp.csr_array((n_points, len(rays))), apart
         if self.combination:
             rows = np.sort(np.fromiter(self.combination, np.int64, len(self.combination)))
             H = combination_rows([self.combination[int(i)] for i in rows], len(leaders))
             residual = max(apart, residuals(V, rows, H).max())
             lengths = np.zeros(n_points + 1, np.int64)
             lengths[leaders[rows] + 1] = np.diff(H.indptr)
-            coefficients = csr_rows(H.data, place[H.indices], np.cumsum(lengths), len(self.rays))
+            places = np.searchsorted(rays, H.indices)
+            coefficients = csr_rows(H.data, places, np.cumsum(lengths), len(rays))
             coefficients.sort_indices()
         return Certificate(
             tol=tol,
             residual=min(float(residual), tol),
             n_points=n_points,
             dim=self.dim,
-            rays=leaders[self.rays],
+            rays=leaders[rays],
             leader=leader,
             coefficients=coefficients,
-            rays_only=self.rays_only,
-            separated=leaders[self.separated],
+            rays_only=_mask(len(leaders), list(self.weak))[rays],
+            separated=leaders[separated[rays]],
             witnesses=tuple(
-                replace(f, F=narrow(f.F)) if isinstance(f, Support) else f for f in self.witnesses
+                replace(f, F=narrow(f.F)) if isinstance(f, Support) else f
+                for f in self._witnesses()
             ),
-            open=_mask(len(leaders), self.open)[self.rays],
+            open=_mask(len(leaders), self.open)[rays],
         )
 
 
 def _joined(families: tuple[Witnesses, ...]) -> tuple[Witnesses, ...]:
     """All witnesses that are values on supports as one family, and those of one metric: a checker
     multiplies a family with the points at once."""
-    supports = [family for family in families if isinstance(family, Support)]
-    metrics = [family for family in families if isinstance(family, Metric)]
-    others: list[Witnesses] = [f for f in families if not isinstance(f, Support | Metric)]
-    if len(supports) > 1:
-        F = sp.csr_array(sp.vstack([family.F for family in supports]))
-        of, lift = (_stack(name, supports) for name in ("of", "lift"))
-        supports = [Support(of, F, lift)]
-    while metrics:
-        first = metrics[0]
-        same = [f for f in metrics if _are_one_metric(f, first)]
-        metrics = [f for f in metrics if not _are_one_metric(f, first)]
-        offset = _stack("offset", same)
-        others.append(replace(first, of=_stack("of", same), offset=offset) if same[1:] else first)
-    return (*supports, *others)
+    alike: dict[Any, list[Any]] = defaultdict(list)
+    for k, family in enumerate(families):
+        shared: Any = "support" if isinstance(family, Support) else k
+        if isinstance(family, Metric):
+            shared = family.T.tobytes(), family.centre.tobytes()
+        alike[shared].append(family)
+    return tuple(_as_one(some) for some in alike.values())
 
 
-def _are_one_metric(a: Metric, b: Metric) -> bool:
-    return np.array_equal(a.T, b.T) and np.array_equal(a.centre, b.centre)
-
-
-def _stack(name: str, families: Sequence[Witnesses]) -> Any:
-    return np.concatenate([getattr(family, name) for family in families])
+def _as_one(families: list[Any]) -> Witnesses:
+    """Families of values on supports, or of one metric, as one."""
+    first, of = families[0], np.concatenate([family.of for family in families])
+    if isinstance(first, Support):
+        F = sp.csr_array(sp.vstack([family.F for family in families]))
+        first = Support(of, F, np.concatenate([family.lift for family in families]))
+    elif isinstance(first, Metric):
+        first = replace(first, of=of, offset=np.concatenate([f.offset for f in families]))
+    joined: Witnesses = first
+    return joined
 
 
 def _mask(n: int, places: IntArray | list[int]) -> BoolArray:
@@ -235,20 +202,13 @@ def _mask(n: int, places: IntArray | list[int]) -> BoolArray:
 def in_least_room(of: IntArray, G: FloatArray) -> tuple[Witnesses, ...]:
     """Witnesses as vectors: sparse where most of their entries are the same number, else in float32
     where that holds them exactly."""
-    single = G.astype(np.float32)
-    fits = (single == G).all(axis=1)
-    sample = G[:, :: max(1, G.shape[1] // SAMPLE)]
+    single, usual = G.astype(np.float32), np.median(G, axis=1)
     # of a shifted sparse functional: minus the shift, a number of the same few digits
-    usual = np.median(sample, axis=1)
-    maybe = np.flatnonzero(
-        fits & (SPARSE_SHARE * (sample == usual[:, None]).sum(axis=1) >= sample.shape[1] / 2)
-    )
-    above = (G[maybe] - usual[maybe, None]).astype(np.float32)
-    holds = (above + usual[maybe, None] == G[maybe]).all(axis=1) & (
-        SPARSE_SHARE * (above != 0).sum(axis=1) < G.shape[1]
-    )
-    is_sparse = _mask(len(G), maybe[holds])
+    above = (G - usual[:, None]).astype(np.float32)
+    fits = (single == G).all(axis=1)
+    is_sparse = fits & (above + usual[:, None] == G).all(axis=1)
+    is_sparse &= SPARSE_SHARE * np.count_nonzero(above, axis=1) < G.shape[1]
+    sparse = SparseVectors(of[is_sparse], narrow(sp.csr_array(above[is_sparse])), -usual[is_sparse])
     rest, wide = fits & ~is_sparse, ~fits
-    sparse = SparseVectors(of[is_sparse], narrow(sp.csr_array(above[holds])), -usual[is_sparse])
     families = (sparse, Vectors(of[rest], single[rest]), Vectors(of[wide], G[wide]))
     return tuple(family for family in families if len(family.of))

@@ -20,8 +20,6 @@ becomes linear. What is decided here is confirmed in float64 and in the original
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from conecollapse._linalg import row_norms
@@ -38,6 +36,7 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
 from conecollapse.geometry.certified.inside import inside_known
+from conecollapse.geometry.certified.proof import Combinations
 
 NEAR = 0.5  # a point is listed if its value is above this share of that of the point itself
 # roundoffs that a lead must exceed, as a share of |r|: about 1e-6 in float32
@@ -53,54 +52,51 @@ WORKSPACE = 2**25
 UNDECIDED, RAY, REDUNDANT = 0, 1, -1
 
 
-@dataclass
-class Findings:
-    """Status of each point, the functional (in z) of each ray found, the combination of each
-    redundant point."""
-
-    status: IntArray
-    functional: dict[int, FloatArray] = field(default_factory=dict)
-    # over the lifted points
-    combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+# of each ray the functional, in round coordinates
+Functionals = dict[int, FloatArray]
 
 
 def search(
-    frame: Frame, status: IntArray, points: IntArray | None = None, progress: Progress = None
-) -> Findings:
-    """Decide those of ``points``, or of all, that are undecided by ``status``, as far as float32
-    and round coordinates can."""
-    found = Findings(status)
-    todo = np.flatnonzero(status == UNDECIDED) if points is None else points
-    if is_small(frame.unpadded, len(todo)):
-        _search_small(frame, todo, found)
-        return found
-    found.combination |= inside_known(frame.lifted, np.flatnonzero(status == RAY), todo)
-    status[list(found.combination)] = REDUNDANT
+    frame: Frame, status: IntArray, todo: IntArray, progress: Progress = None
+) -> tuple[Functionals, Combinations]:
+    """Decide the points ``todo``, as far as float32 and round coordinates can, and fill in their
+    ``status``; what proves it."""
+    if is_small(frame.lifted, len(todo)):
+        return _search_small(frame, status, todo)
+    combinations = inside_known(frame.lifted, np.flatnonzero(status == RAY), todo)
+    status[list(combinations)] = REDUNDANT
     with serial_blas():
-        _search_in_slots(frame, todo[status[todo] == UNDECIDED], found, progress)
-    return found
+        todo = todo[status[todo] == UNDECIDED]
+        functionals = _search_in_slots(frame, status, todo, combinations, progress)
+    return functionals, combinations
 
 
-def _search_small(frame: Frame, todo: IntArray, found: Findings) -> None:
+def _search_small(
+    frame: Frame, status: IntArray, todo: IntArray
+) -> tuple[Functionals, Combinations]:
     """Each of these points over all others, then over the rays alone where it is inside."""
-    Z, status = np.ascontiguousarray(frame.unpadded), found.status
+    Z = frame.lifted
     solved = active_set(Z, Z[todo], allowed=status != REDUNDANT, exclude=todo)
     is_inside = row_norms(solved.residual) <= SEARCH_STOP.residual * row_norms(Z[todo])
     status[todo] = np.where(is_inside, REDUNDANT, RAY)
-    found.functional |= {
-        int(i): r[1:] for i, r in zip(todo[~is_inside], solved.residual[~is_inside], strict=True)
-    }
-    inside = todo[is_inside]
-    over_rays = active_set(Z, Z[inside], allowed=status != REDUNDANT)
-    found.combination |= {
-        int(i): (over_rays.passive[k], over_rays.values[k]) for k, i in enumerate(inside)
-    }
+    over_rays = active_set(Z, Z[todo[is_inside]], allowed=status != REDUNDANT)
+    combinations = zip(over_rays.passive, over_rays.values, strict=True)
+    return (
+        dict(zip(todo[~is_inside].tolist(), solved.residual[~is_inside, 1:], strict=True)),
+        dict(zip(todo[is_inside].tolist(), combinations, strict=True)),
+    )
 
 
-def _search_in_slots(frame: Frame, todo: IntArray, found: Findings, progress: Progress) -> None:
-    """The loop, for the longest points first."""
-    Z, status = frame.lifted, found.status
-    d = frame.dim
+def _search_in_slots(
+    frame: Frame,
+    status: IntArray,
+    todo: IntArray,
+    combinations: Combinations,
+    progress: Progress,
+) -> Functionals:
+    """The loop, for the longest points first; adds to the combinations."""
+    Z, functionals = frame.lifted, Functionals()
+    d = len(frame.scale)
     queue = todo[np.argsort(-row_norms(frame.rows[todo]), kind="stable")]
     capacity = min(1 + d, len(Z))
     n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 2, 512))
@@ -114,10 +110,10 @@ def _search_in_slots(frame: Frame, todo: IntArray, found: Findings, progress: Pr
         slots.load(free, Z[point[free]])
         active = np.flatnonzero(point >= 0)
         if not len(active):
-            return
+            return functionals
         lists, leads, r = pool.ask(point[active], slots.r[active])
         status[point[active[leads]]] = RAY
-        found.functional.update(zip(point[active[leads]].tolist(), r[leads], strict=True))
+        functionals.update(zip(point[active[leads]].tolist(), r[leads], strict=True))
         rounds[active] += 1
         ends = leads | (lists.lengths == 0) | (rounds[active] > MAX_ROUNDS)
         point[active[ends]] = -1
@@ -127,7 +123,7 @@ def _search_in_slots(frame: Frame, todo: IntArray, found: Findings, progress: Pr
         slots.advance(moved, lists.ids[go_on], lists.lengths[go_on], SEARCH_STOP, MAX_STEPS)
         for slot in moved[slots.ending[moved] == WITHIN_TOL]:
             i = int(point[slot])
-            status[i], found.combination[i], point[slot] = REDUNDANT, slots.solution(slot), -1
+            status[i], combinations[i], point[slot] = REDUNDANT, slots.solution(slot), -1
         # where no point of the list could enter: twice is enough
         rounds[moved[slots.steps[moved] == before]] += MAX_ROUNDS // 2
         if progress is not None:
@@ -153,7 +149,7 @@ class Pool:
         the highest value itself, and the residual without the constant coordinate."""
         if (self.status[self.points] == REDUNDANT).mean() > STALE:
             self.drop_deleted()
-        r = residual[:, 1 : 1 + self.frame.dim]
+        r = residual[:, 1:]
         own = np.einsum("ij,ij->i", r, self.frame.Z[points])
         constant = LIFT * residual[:, 0]
         least = np.maximum(NEAR * (own + constant), 0.0) - constant

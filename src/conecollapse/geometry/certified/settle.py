@@ -35,20 +35,17 @@ from conecollapse._linalg import (
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.near import NearPoints
-from conecollapse.geometry.certified.proof import Decisions, Settled
+from conecollapse.geometry.certified.proof import Combinations, Decisions, Proof
 from conecollapse.geometry.certified.supports import solve_over_contained
-from conecollapse.geometry.certified.witness import EPS, GRID, confirm, least_shift, project
+from conecollapse.geometry.certified.witness import EPS, confirm, least_shift, project
 
 BELOW_TOL = 0.999  # a residual must stay below tol by this factor
-COARSE = 16.0  # steps of the grid above which the distance of a point may be proven on it
 # a weak ray's own proven distance may fall short of tol by half of what a checker grants
 SPARE = 0.995
 # where it is that of another point, a checker grants nothing and adds a millionth
 STRICT = 1 + 2e-6
 CLEARLY = 1e-3  # share of tol up to which a residual is next to nothing
 LOST = 0.1  # share of tol that all points clearly inside may lose together
-
-Combinations = dict[int, tuple[IntArray, FloatArray]]
 
 
 def settle(
@@ -57,7 +54,7 @@ def settle(
     decisions: Decisions,
     progress: Progress = None,
     effort: Effort = "exact",
-) -> Settled:
+) -> Proof:
     """Decide what is neither a sure ray nor redundant by a combination over sure rays that holds to
     ``tol``.
 
@@ -72,7 +69,7 @@ def settle(
         good |= _hold(U, tol * BELOW_TOL, sure, again)
     redundant = np.zeros(U.shape[0], bool)
     redundant[list(good)] = True
-    out = Settled(~redundant, {}, {}, good)
+    out = Proof(~redundant, U.shape[1], decisions.families, good)
     doubtful = np.flatnonzero(~sure & ~redundant)
     if effort == "quick":
         out.open = doubtful
@@ -95,13 +92,9 @@ def find_given(U: Points, rays: IntArray, tol: float) -> Decisions:
     """Witnesses for ``rays`` that somebody else found, as far as they are clear of all others, and
     combinations of these rays for the other points."""
     R = project(U, dense_rows(U, rays), exclude=rays).residual
-    G, proven = confirm(R, rays, U, _sums(U), tol)
+    G, proven = confirm(R, rays, U, np.asarray(U.sum(axis=1)).ravel(), tol)
     found = Decisions.nothing(U.shape[0]).add_vectors(rays[proven], G[proven])
     return replace(found, combination=_express(U, np.flatnonzero(~found.sure), found.sure, tol))
-
-
-def _sums(U: Points) -> FloatArray:
-    return np.asarray(U.sum(axis=1)).ravel()
 
 
 def _hold(U: Points, tol: float, sure: BoolArray, combination: Combinations) -> Combinations:
@@ -120,7 +113,7 @@ def _express(U: Points, points: IntArray, over: BoolArray, tol: float) -> Combin
     if not (over.any() and len(points)):
         return found
     if sp.issparse(U):
-        return solve_over_contained(Lists.of(U), points, over, tol).combination
+        return solve_over_contained(Lists.of(U), points, over, tol)[1]
     rows = np.flatnonzero(over)
     R = take_rows(U, rows)
     for some in _blocks(points, U):
@@ -131,7 +124,7 @@ def _express(U: Points, points: IntArray, over: BoolArray, tol: float) -> Combin
 
 
 def _confirm_alone(
-    U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled
+    U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Proof
 ) -> tuple[IntArray, IntArray]:
     """Doubtful points whose residual over all others proves them to lie more than tol from these
     are rays whatever happens.
@@ -141,15 +134,12 @@ def _confirm_alone(
     """
     leading, beaten = [doubtful[:0]], [doubtful[:0]]
     for some in _blocks(doubtful, U):
-        R = project(U, dense_rows(U, some), exclude=some).residual
-        is_coarse = row_norms(R) > COARSE * GRID
-        for which, grid in ((is_coarse, GRID), (~is_coarse, 0.0)):
-            points = some[which]
-            G, proven = confirm(R[which], points, U, sums, tol, grid)
-            out.witness.update(zip(points[proven].tolist(), G[proven], strict=True))
-            leads = np.einsum("ij,ij->i", dense_rows(U, points), G) > 0
-            leading.append(points[~proven & leads])
-            beaten.append(points[~proven & ~leads])
+        X = dense_rows(U, some)
+        G, proven = confirm(project(U, X, exclude=some).residual, some, U, sums, tol, 0.0)
+        out.witness.update(zip(some[proven].tolist(), G[proven], strict=True))
+        leads = np.einsum("ij,ij->i", X, G) > 0
+        leading.append(some[~proven & leads])
+        beaten.append(some[~proven & ~leads])
     return np.concatenate(leading), np.concatenate(beaten)
 
 
@@ -162,8 +152,9 @@ def _blocks(points: IntArray, U: Points) -> list[IntArray]:
 class InTurn:
     """Decides doubtful points of ``U`` and adds to ``out``."""
 
-    def __init__(self, U: Points, tol: float, out: Settled) -> None:
-        self.U, self.sums, self.tol, self.out = U, _sums(U), tol, out
+    def __init__(self, U: Points, tol: float, out: Proof) -> None:
+        self.U, self.tol, self.out = U, tol, out
+        self.sums = np.asarray(U.sum(axis=1)).ravel()
         # the points whose combinations use a point, or once did
         self.leaning: dict[int, set[int]] = defaultdict(set)
 
@@ -191,10 +182,10 @@ class InTurn:
         kept: list[tuple[int, int, FloatArray]] = []
         for done, (i, over) in enumerate(near.visit(points, self.out.alive), start=1):
             needy = self._needy(i)
-            solved = near.solve(needy, over[self.out.alive[over] & (over != i)])
-            worst = self._delete(i, needy, solved[0], solved[2])
+            found, residual = near.solve(needy, over[self.out.alive[over] & (over != i)])
+            worst = self._delete(i, needy, found, residual)
             if worst is not None:
-                kept.append((i, int(needy[worst]), solved[1][worst]))
+                kept.append((i, *worst))
             if progress is not None:
                 progress("settle", done, len(points))
         step = max(1, dense_entries(self.U) // self.U.shape[0])
@@ -204,17 +195,15 @@ class InTurn:
                 self.decide(j)
 
     def decide(self, i: int) -> None:
-        """Delete i if the other points represent it and all that leans on it; else the residual of
-        the worst of these is its witness."""
+        """Decide i over all other points that are not deleted: the residual of the worst of those
+        that need it is its witness."""
         needy, others = self._needy(i), self.out.alive.copy()
         others[i] = False
-        X = dense_rows(self.U, needy)
-        solved = project(self.U, X, allowed=others)
+        solved = project(self.U, dense_rows(self.U, needy), allowed=others)
         found = list(zip(solved.passive, solved.values, strict=True))
-        lengths = row_norms(X - np.array([h @ self.U[S] for S, h in found]))
-        worst = self._delete(i, needy, found, lengths)
+        worst = self._delete(i, needy, found, solved.residual)
         if worst is not None:
-            is_proven = self._keep(np.array([i]), needy[[worst]], solved.residual[[worst]])
+            is_proven = self._keep(np.array([i]), np.array([worst[0]]), worst[1][None])
             self.out.unproven += [] if is_proven[0] else [i]
 
     def _needy(self, i: int) -> IntArray:
@@ -222,16 +211,15 @@ class InTurn:
         return np.array([i, *sorted(j for j in self.leaning[i] if i in self.out.combination[j][0])])
 
     def _delete(
-        self,
-        i: int,
-        needy: IntArray,
-        found: list[tuple[IntArray, FloatArray]],
-        lengths: FloatArray,
-    ) -> int | None:
-        """Delete i if all that need it are represented without it; else which is worst off."""
+        self, i: int, needy: IntArray, found: list[tuple[IntArray, FloatArray]], R: FloatArray
+    ) -> tuple[int, FloatArray] | None:
+        """Delete i if all that need it are represented without it; else which of them is worst off,
+        and its residual."""
+        given = np.array([h @ self.U[S] for S, h in found])
+        lengths = row_norms(dense_rows(self.U, needy) - given)
         worst = int(np.argmax(lengths))
         if not lengths[worst] <= self.tol:
-            return worst
+            return int(needy[worst]), R[worst]
         self.out.alive[i] = False
         for j, (S, h) in zip(needy.tolist(), found, strict=True):
             self._lean(j, S, h)

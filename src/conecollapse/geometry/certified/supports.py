@@ -17,7 +17,7 @@ what is near the tolerance is solved once more as it is, or left to `settle`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -39,31 +39,22 @@ from conecollapse.geometry.certified.cost import (
 from conecollapse.geometry.certified.dense import decide_dense
 from conecollapse.geometry.certified.lists import Lists, stored_columns
 from conecollapse.geometry.certified.private import private_coordinates
-from conecollapse.geometry.certified.proof import Decisions
+from conecollapse.geometry.certified.proof import Combinations, Decisions
 from conecollapse.geometry.certified.sweeps import FEW_LOOKS, MAX_LOOKS, descend_by_sweeps
 from conecollapse.geometry.certified.witness import CLEAR, LEAST_LIFT, needed_lift
 
 # density above which supports say little about which points can represent which
 MOSTLY_FILLED = 0.1
+NEARLY_FULL = 0.9  # above this most points contain most others: small problems are as large as all
 DENSE_POINTS = 2**27  # entries up to which mostly filled points may be made dense
-SAMPLE = 16  # undecided points that are asked what they contain
-LARGE_PART = 0.25  # of all entries: a problem over so many is not a small one
 # small problems between which nothing is deleted: they are solved side by side
 POINTS_AT_ONCE = 256
-# points with more coordinates may take long: each goes to the next thread that is free
-LARGE_SUPPORT = 256
 AT_ONCE = 16  # small problems for each call of a kernel: between two calls Ctrl-C can stop the work
 ZERO = 0.02  # share of tol up to which the residual of a small problem counts as zero
 
 
-@dataclass
-class Small:
-    """For each point a functional on its support and a lift, or a combination; neither where
-    undecided."""
-
-    # coordinates, values, lift
-    functional: dict[int, tuple[AnyArray, FloatArray, float]] = field(default_factory=dict)
-    combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+# of each ray a functional on its support, as coordinates and values, and a lift
+Functionals = dict[int, tuple[AnyArray, FloatArray, float]]
 
 
 def decide_by_supports(
@@ -80,36 +71,35 @@ def decide_by_supports(
     rows colinear), and decisions about those of a ``share`` that it leaves open.
 
     Where there is a limit to the ``budget``, what supports alone do not decide within it is left
-    open. Where points are mostly filled, ``most_dense`` entries large at most, those that contain
-    most of the others are decided as dense points, and those that small problems leave undecided.
+    open. Where points are mostly filled, ``most_dense`` entries large at most, those that small
+    problems leave undecided are decided as dense points; where they are nearly full, all.
     """
-    m, n = U.shape
-    budget = budget or Budget.endless()
-    if not budget.take(SUPPORTS + SUPPORTS_ENTRY * U.nnz + SUPPORTS_POINT * m):
+    budget = budget or Budget()
+    if not budget.take(SUPPORTS + SUPPORTS_ENTRY * U.nnz + SUPPORTS_POINT * U.shape[0]):
         return known
     lists = Lists.of(U)
     if not known.sure.any():
         known = _decide_at_sight(U, lists, tol, share, budget)
     if progress is not None:
-        progress("supports", int(known.sure.sum()), m)
+        progress("supports", int(known.sure.sum()), U.shape[0])
     todo = known.undecided_among(share)
     if not budget.is_endless or not len(todo):
         return known
-    is_filled = U.nnz > MOSTLY_FILLED * m * n and m * n <= most_dense
-    if is_filled and _supports_say_little(lists, known.undecided):
-        return decide_dense(U.toarray(), tol, known, share=share, progress=progress)
-    warn_of_rest(known.undecided, U)
-    looks = FEW_LOOKS if is_filled else MAX_LOOKS
-    small = _solve_from_small_to_large(lists, todo, known, (tol, looks), progress)
-    rays = np.array(sorted(small.functional), np.int64)
-    parts = [small.functional[int(i)] for i in rays]
-    F = combination_rows([(coordinates, f) for coordinates, f, _ in parts], n)
-    known = replace(known, combination=known.combination | small.combination)
-    known = known.add(Support(rays, F, np.array([lift for _, _, lift in parts])))
-    left = known.undecided_among(share)
-    if is_filled and len(left):
-        return decide_dense(U.toarray(), tol, known, share=left, progress=progress)
+    is_filled = is_mostly_filled(U, most_dense)
+    if not is_filled or U.nnz <= NEARLY_FULL * U.shape[0] * U.shape[1]:
+        warn_of_rest(known.undecided, U)
+        looks = FEW_LOOKS if is_filled else MAX_LOOKS
+        known = _solve_from_small_to_large(lists, todo, known, (tol, looks), progress)
+        todo = known.undecided_among(share)
+    if is_filled and len(todo):
+        return decide_dense(U.toarray(), tol, known, share=todo, progress=progress)
     return known
+
+
+def is_mostly_filled(U: Sparse, most: int = DENSE_POINTS) -> bool:
+    """Whether supports say little about which points can represent which, and these have at most so
+    many entries as dense points."""
+    return bool(MOSTLY_FILLED * U.shape[0] * U.shape[1] < U.nnz and U.shape[0] * U.shape[1] <= most)
 
 
 def _decide_at_sight(
@@ -118,30 +108,18 @@ def _decide_at_sight(
     """Rays with a private coordinate, and points all of whose coordinates have an axis among the
     points."""
     private = private_coordinates(lists, tol, budget, share)
-    counts = np.diff(lists.ptr)
+    known = Decisions.nothing(U.shape[0]).add(private)
     axis = np.full(U.shape[1], -1, np.int64)
-    single = np.flatnonzero((counts == 1) & private.is_proven)
+    single = private.of[np.diff(lists.ptr)[private.of] == 1]
     axis[lists.idx[lists.ptr[single]]] = single
-    inside = np.flatnonzero((U @ (axis < 0).astype(np.float64) == 0) & ~private.is_proven)
+    inside = np.flatnonzero((U @ (axis < 0).astype(np.float64) == 0) & ~known.sure)
     inside = inside if share is None else np.intersect1d(inside, share)
     inside = inside[: int(min(len(inside), max(budget.left, 0.0) / COMBINATION))]
     budget.spend(COMBINATION * len(inside))
     rows = ((int(i), slice(lists.ptr[i], lists.ptr[i + 1])) for i in inside)
-    return Decisions(
-        private.is_proven,
-        {i: (axis[lists.idx[row]], lists.val[row]) for i, row in rows},
-        (private.witnesses(U.shape[1]),),
+    return replace(
+        known, combination={i: (axis[lists.idx[row]], lists.val[row]) for i, row in rows}
     )
-
-
-def _supports_say_little(lists: Lists, undecided: BoolArray) -> bool:
-    """Whether the points that an undecided point contains have a large part of all entries, going
-    by a few of them."""
-    todo = lists.by_size[undecided[lists.by_size]]
-    sizes, everyone, scratch = np.diff(lists.ptr), np.ones(len(undecided), bool), Scratch.of(lists)
-    sample = todo[:: -(-len(todo) // SAMPLE)]
-    entries = [sizes[contained_points(lists, everyone, int(i), scratch)].sum() for i in sample]
-    return bool(np.mean(entries) > LARGE_PART * len(lists.idx))
 
 
 def _solve_from_small_to_large(
@@ -150,55 +128,57 @@ def _solve_from_small_to_large(
     known: Decisions,
     limits: tuple[float, int],
     progress: Progress,
-) -> Small:
-    """Small problems for ``points``, those with small supports first.
+) -> Decisions:
+    """What is ``known``, and what small problems decide about ``points``, those with small supports
+    first.
 
     All that a point contains has a support of at most its size. So nearly everything that could
     represent it is decided before it, and what is redundant need not be looked at again.
     """
-    out, allowed = Small(), known.sure | known.undecided
+    functionals: Functionals = {}
+    combinations: Combinations = {}
+    allowed = known.sure | known.undecided
     todo = points[np.argsort(np.diff(lists.ptr)[points], kind="stable")]
     for some in np.array_split(todo, -(-len(todo) // POINTS_AT_ONCE)):
-        found = solve_over_contained(lists, some, allowed, *limits)
-        allowed[list(found.combination)] = False
-        out.functional.update(found.functional)
-        out.combination.update(found.combination)
+        lifted, inside = solve_over_contained(lists, some, allowed, *limits)
+        allowed[list(inside)] = False
+        functionals |= lifted
+        combinations |= inside
         if progress is not None:
-            n_done = len(out.functional) + len(out.combination)
+            n_done = len(functionals) + len(combinations)
             progress("supports", int(known.sure.sum()) + n_done, len(allowed))
-    return out
+    rays = np.array(sorted(functionals), np.int64)
+    parts = [functionals[int(i)] for i in rays]
+    F = combination_rows([(coordinates, f) for coordinates, f, _ in parts], lists.shape[1])
+    known = replace(known, combination=known.combination | combinations)
+    return known.add(Support(rays, F, np.array([lift for _, _, lift in parts])))
 
 
 def solve_over_contained(
     lists: Lists, points: IntArray, allowed: BoolArray, tol: float, looks: int = MAX_LOOKS
-) -> Small:
+) -> tuple[Functionals, Combinations]:
     """Decide ``points`` one by one over their contained, ``allowed`` points, each with so many
-    ``looks`` at all of these."""
-    out = Small()
+    ``looks`` at all of these; some may stay undecided."""
+    functionals: Functionals = {}
+    combinations: Combinations = {}
 
     def work(start: int, stop: int) -> None:
         scratch = Scratch.of(lists)
-        at_once = AT_ONCE if stop - start >= AT_ONCE else 1
-        for a in range(start, stop, at_once):
-            some = points[a : min(a + at_once, stop)]
+        for a in range(start, stop, AT_ONCE):
+            some = points[a : min(a + AT_ONCE, stop)]
             decided = _decide_each(lists, allowed, some, scratch, (tol, looks))
             for i, (S, h, f, lift, distance) in zip(some.tolist(), decided, strict=True):
                 if distance > CLEAR * tol:
-                    out.functional[i] = (lists.idx[lists.ptr[i] : lists.ptr[i + 1]], f, lift)
+                    functionals[i] = (lists.idx[lists.ptr[i] : lists.ptr[i + 1]], f, lift)
                 elif len(S):
-                    out.combination[i] = (S, h)
+                    combinations[i] = (S, h)
 
-    # large ones first, a thread for each
-    sizes = np.diff(lists.ptr)[points]
-    points = points[np.argsort(-sizes, kind="stable")]
-    n_large = int((sizes > LARGE_SUPPORT).sum())
-    for_ranges(work, n_large)
-    for_ranges(
-        lambda start, stop: work(n_large + start, n_large + stop),
-        len(points) - n_large,
-        smallest=AT_ONCE,
-    )
-    return out
+    # every call has large ones and small ones, so that threads end together
+    by_size = points[np.argsort(-np.diff(lists.ptr)[points], kind="stable")]
+    n_calls = max(1, len(points) // AT_ONCE)
+    points = np.concatenate([by_size[k::n_calls] for k in range(n_calls)])
+    for_ranges(work, len(points))
+    return functionals, combinations
 
 
 class Scratch(NamedTuple):

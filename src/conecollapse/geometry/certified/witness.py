@@ -57,7 +57,11 @@ def confirm(
         """Shift the functionals ``which``; those that then prove too little, but might prove more
         in more digits."""
         F = np.round(A[which] / grid) * grid if grid else A[which]
-        lead, second = _leads(U, sums, F, own[which])
+        values = (np.asarray((U @ F.T).T) if sp.issparse(U) else F @ U.T) / sums
+        here = np.arange(len(which))
+        lead = values[here, own[which]]
+        values[here, own[which]] = -np.inf
+        second = values.max(axis=1)
         G[which], proven[which] = _shift(F, (lead, second), sums, sums[own[which]], needed, grid)
         # values on the slice change by half a step of the grid at most
         return which[~proven[which] & (lead - second > -grid)]
@@ -75,19 +79,6 @@ def confirm(
     return G, proven
 
 
-def _leads(
-    U: Points, sums: FloatArray, A: FloatArray, own: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """The value of each functional (row of A) at its own point of the slice, and its largest value
-    at another point."""
-    values = np.asarray((U @ A.T).T) if sp.issparse(U) else A @ U.T
-    values /= sums
-    here = np.arange(len(values))
-    lead = values[here, own]
-    values[here, own] = -np.inf
-    return lead, values.max(axis=1)
-
-
 def _shift(
     A: FloatArray,
     leads: tuple[FloatArray, FloatArray],
@@ -96,8 +87,8 @@ def _shift(
     needed: float,
     grid: float,
 ) -> tuple[FloatArray, BoolArray]:
-    """`confirm` for some rows, by their `_leads`; with a ``grid`` the shifts are rounded up to
-    multiples of it."""
+    """`confirm` for some rows, by ``leads``: their values at their own points, and the largest at
+    others. With a ``grid`` the shifts are rounded up to multiples of it."""
     lead, second = leads
     tight = least_shift(second, sums, A.shape[1])
     G, proven = np.empty_like(A), np.zeros(len(A), bool)
