@@ -20,7 +20,7 @@ from conecollapse._files import sha256_of
 from conecollapse._types import AnyArray
 from conecollapse.io.npy import load_npz
 from conecollapse.runs.folder import MODEL
-from conecollapse.tables import Table
+from conecollapse.tables import DiffusedTable, Table
 
 FORM = "form"  # the array with the tree
 # of a choice of view: only the fit needs the graph and its eigenvectors
@@ -78,7 +78,7 @@ def _classes() -> dict[str, type]:
         *(Divergence, LeastSquares, ScaledLeastSquares, ClosedLeastSquares),
         *(encoders.OneCluster, encoders.OverRays, encoders.OverGraph, encoders.LabelRule),
         *(kinds.Source, kinds._Neighbours, kinds._Diffused, kinds.KNN, kinds.Diffusion),
-        *(CsrTable, DenseTable),
+        *(CsrTable, DenseTable, DiffusedTable),
     )
     return {one.__name__: one for one in known}
 
@@ -104,7 +104,10 @@ def _packed(value: Any, arrays: dict[str, AnyArray]) -> Any:
     name = type(value).__name__
     if name not in _classes():
         raise InvalidInputError(f"a model with a {name} cannot be kept.")
-    if isinstance(value, Table):
+    inner: dict[str, Any]
+    if isinstance(value, DiffusedTable):
+        inner = {"N": value.N, "damping": value.damping, "dtype": str(value.dtype)}
+    elif isinstance(value, Table):
         inner = {"array": value.array}
     elif is_dataclass(value):
         left_out = FOR_THE_FIT.get(name, ())
