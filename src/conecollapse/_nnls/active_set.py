@@ -1,9 +1,9 @@
 """The rank-safe active set for a block of right-hand sides.
 
 Solves ``min |x - sum_j h_j z_j|, h >= 0`` for each row x of ``X`` over the rows z_j of ``Z`` (unit
-length, or zero). It works for any shape and rank, because the passive columns are kept independent
-(`kernels`). All columns are priced for all right-hand sides at once by a matrix product (`slots`);
-for few columns `local` is faster. Small problems need no compiled kernel (`proposals`).
+length, or zero), of any shape and rank, because the passive columns are kept independent
+(`factor`). All columns are priced for all right-hand sides at once by a matrix product (`slots`).
+SciPy proposes the solutions of small problems, which therefore need no compiled kernel (`propose`).
 """
 
 from __future__ import annotations
