@@ -6,7 +6,7 @@ epsilon-cones and scikit-learn's NMF python benchmarks/mixtures.py bad         #
 python benchmarks/mixtures.py cells       # RNAMIX_CELSEQ2 python benchmarks/mixtures.py signatures
 # planted counts; salamander-learn's MvNMF where it is installed python benchmarks/mixtures.py bound
 # the theorem in 1000 draws python benchmarks/mixtures.py topics      # REUTERS and WEBKB4, or those
-named python benchmarks/mixtures.py ranks 5     # select_rank(method="mixture") on the sets and on
+named python benchmarks/mixtures.py ranks 5     # the number of components, on the sets and on
 families of scenes python benchmarks/mixtures.py family 10   # families of scenes: every method, and
 MinVolumeNMF by how much volume is penalised
 """
@@ -27,7 +27,15 @@ from sklearn.base import clone
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.exceptions import ConvergenceWarning
 
-from conecollapse import Cone, MinVolumeNMF, MultiplicativeNMF, SeparableNMF, nnls, select_rank
+from conecollapse import (
+    Cone,
+    MinVolumeNMF,
+    MultiplicativeNMF,
+    SeparableNMF,
+    Unmixing,
+    nnls,
+)
+from conecollapse.factorization.mixtures.number import count as count_of
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.selections import snpa, spa, vca
 from conecollapse.geometry.separable_bound import recovery_bound
@@ -76,7 +84,7 @@ def sets():
             f" {pairs(NMF(r, init='nndsvda', max_iter=500).fit(X).components_, M)[0].mean():6.2f}"
             " degrees"
         )
-        for model in (SeparableNMF(r), MinVolumeNMF(r)):
+        for model in (Unmixing(r), SeparableNMF(r), MinVolumeNMF(r)):
             start = time.process_time()
             model.fit(X)
             seconds = time.process_time() - start
@@ -106,7 +114,11 @@ def sets():
 def bad():
     for name in SETS:
         X, M, _ = load(name)
-        for model in (SeparableNMF(len(M), outliers="auto"), MinVolumeNMF(len(M), outliers="auto")):
+        for model in (
+            Unmixing(len(M)),
+            SeparableNMF(len(M), outliers="auto"),
+            MinVolumeNMF(len(M), outliers="auto"),
+        ):
             row = [f"clean {pairs(model.fit(X).components_, M)[0].mean():.2f}"]
             for share in (0.001, 0.02):
                 means = []
@@ -136,6 +148,7 @@ def cells():
     """Raw counts, with defaults."""
     X, z = sparse_set("RNAMIX_CELSEQ2")
     for model in (
+        Unmixing(3),
         MinVolumeNMF(3),
         SeparableNMF(3),
         MinVolumeNMF(3, feature_noise="equal"),
@@ -320,16 +333,16 @@ def topics(names, n_topics=20, n_words=2000):
 
 
 def ranks(count):
-    """What each of the four estimates says on the sets, with the seconds of processor time; then on
+    """The number of components of the sets, with the seconds of processor time; then on
     ``count`` scenes of each family."""
     tables = {name: (load(name)[0], len(load(name)[1])) for name in SETS}
     tables["RNAMIX_CELSEQ2"] = (sparse_set("RNAMIX_CELSEQ2")[0], 3)
     for name, (X, r) in tables.items():
         start = time.process_time()
-        chosen = rank_of(X)
+        chosen = count_of(X)
         seconds = time.process_time() - start
         print(
-            f"{name}: {r} components, chosen {chosen.rank}: {chosen.reason}; {seconds:.1f} s of"
+            f"{name}: {r} components, chosen {chosen.r}: {chosen.reason}; {seconds:.1f} s of"
             " processor time",
             flush=True,
         )
@@ -350,12 +363,6 @@ def ranks(count):
         )
 
 
-def rank_of(X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return select_rank(X, range(2, 11), "mixture", random_state=0)
-
-
 def ranks_off(made, most=1000):
     """How far the choice is from the number of components, on at most so many samples."""
     X, H, _ = made
@@ -365,7 +372,7 @@ def ranks_off(made, most=1000):
         if len(X) > most
         else slice(None)
     )
-    return int(rank_of(X[kept]).rank - len(H))
+    return int(count_of(X[kept]).r - len(H))
 
 
 VALUES = (0.1, 0.3, 1.0, 3.0, 10.0)

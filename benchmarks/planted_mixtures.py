@@ -249,6 +249,22 @@ def tissues(seed):
     return Mixture(X + rng.choice([0, 5]), H, A)
 
 
+def well_posed(seed):
+    """Few components and samples, for intervals: either each component has a pure sample, or shares
+    are sufficiently scattered."""
+    rng = np.random.default_rng([77, seed])
+    r, m, n = int(rng.integers(2, 6)), int(rng.choice([60, 120])), int(rng.choice([200, 400]))
+    if r > 2 and rng.random() < 0.5:
+        A = spread_out(rng, r, n)
+    else:
+        A = np.vstack([np.eye(r), shares(rng, r, n, 1.0, rng.choice([0.3, 0.6]))])
+    H = spectra(rng, r, m, base=0.05) if rng.random() < 0.5 else minerals(rng, r, m)
+    X = light(rng, A) @ H
+    if rng.random() < 0.3:
+        return Mixture(rng.poisson(X * rng.choice([100, 1000]) / X.mean()).astype(float), H, A)
+    return Mixture(noisy(rng, X, rng.choice([25, 30, 40])), H, A)
+
+
 FAMILIES = {
     f.__name__: f
     for f in (

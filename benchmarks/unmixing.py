@@ -4,7 +4,7 @@ tissues, the number of components, and seconds.
 python benchmarks/unmixing.py            # all, with 4 scenes of each family
 python benchmarks/unmixing.py 15         # with 15
 python benchmarks/unmixing.py sets time  # some parts: sets, families, exact, suites, tissues,
-number, time
+number, sure, time
 
 Selections of pysptools, pyMCR's alternating least squares and salamander-learn take part where they
 are installed. True components are used only for scoring.
@@ -19,14 +19,15 @@ import warnings
 import numpy as np
 from common import DATA, machine
 from mixtures import load, pairs, sparse_set
-from planted_mixtures import FAMILIES, exact
+from planted_mixtures import FAMILIES, exact, well_posed
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
-from conecollapse import MinVolumeNMF, SeparableNMF, Unmixing
+from conecollapse import MinVolumeNMF, SeparableNMF, Unmixing, bootstrap
 from conecollapse.geometry.selections import snpa, spa, vca
 
 SUITES = "signatures"
+DRAWS = 20  # of each bootstrap
 LEAST = 0.05  # degrees: angles below that are counted as that
 
 
@@ -199,6 +200,33 @@ def number(count):
         print(f"{name}, {len(M)} components: {model.n_components_}, {model.reason_}", flush=True)
 
 
+def sure(count):
+    """How often intervals of `bootstrap`, `spread_`, and both together hold the true value of a
+    band."""
+    rows = []
+    for seed in range(count):
+        made = well_posed(seed)
+        X = made.X[made.X.any(axis=1)]
+        model = Unmixing(len(made.H)).fit(X)
+        found, spread = bootstrap(model, X, DRAWS), model.spread_
+        order = pairs(found.components, made.H)[1]
+        H, low, high, spread = (
+            part[order]
+            for part in (found.components, found.components_low, found.components_high, spread)
+        )
+        true = made.H * (H.sum(axis=1) / made.H.sum(axis=1))[:, None]
+        rows.append(
+            [
+                ((low <= true) & (true <= high)).mean(),
+                (np.abs(true - H) <= spread).mean(),
+                ((low - spread <= true) & (true <= high + spread)).mean(),
+            ]
+        )
+    names = ("intervals", "spread", "both")
+    said = ", ".join(f"{n} {v:.0%}" for n, v in zip(names, np.mean(rows, axis=0), strict=True))
+    print(f"bands that hold the truth, {count} well-posed scenes: {said}", flush=True)
+
+
 def seconds(_):
     rng = np.random.default_rng(0)
     H = rng.random((6, 200)) ** 3
@@ -218,6 +246,7 @@ PARTS = {
     "suites": suites,
     "tissues": tissues,
     "number": number,
+    "sure": sure,
     "time": seconds,
 }
 

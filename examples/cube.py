@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conecollapse import MinVolumeNMF
+from conecollapse import Unmixing
 from conecollapse.io import read_spectra
 
 
@@ -30,8 +30,8 @@ def main(folder: Path) -> np.ndarray:
     data(folder / "scene.npy")
     spectra = read_spectra(folder / "scene.npy", clip=True)
     print(f"{spectra.n_clipped} negative values were set to zero")
-    model = MinVolumeNMF(3, sum_to_one=True).fit(spectra.table)
-    maps = model.embedding_.reshape(*spectra.shape, 3)
+    model = Unmixing(3).fit(spectra.table)
+    maps = model.shares_.reshape(*spectra.shape, 3)
     print(
         f"error {model.relative_err_:.3f}; largest distance of a pixel from the cone"
         f" {model.residuals_.max():.3f}"

@@ -83,7 +83,6 @@ METHODS = (
     "partial_fit",
     "impute",
     "explain",
-    "explain_samples",
     "verify",
 )
 

@@ -15,7 +15,7 @@ of each is where.
 import numpy as np
 import plotly.graph_objects as go
 
-from conecollapse import MinVolumeNMF, SeparableNMF, select_rank
+from conecollapse import SeparableNMF, Unmixing
 
 rng = np.random.default_rng(0)
 t = np.linspace(0, 1, 80)
@@ -32,20 +32,11 @@ X = shares * rng.uniform(0.5, 1, (1600, 1)) @ spectra
 X = np.maximum(X + 0.01 * np.sqrt((X**2).mean()) * rng.standard_normal(X.shape), 0)
 
 # %%
-# How many materials
-# ------------------
-# The components of minimum volume lie clear of each other's cone up to the right number, and not
-# beyond it.
-
-chosen = select_rank(X, range(2, 6), "mixture", random_state=0)
-print(chosen.rank, "components:", chosen.reason)
-assert chosen.rank == 3
-
-# %%
-# The spectra
-# -----------
-# `SeparableNMF` takes pixels as components, and no pixel is pure. `MinVolumeNMF` looks for the
-# smallest cone that holds the pixels up to noise, and finds spectra that no pixel shows.
+# How many materials, and their spectra
+# -------------------------------------
+# `Unmixing` takes as few components as leave nothing but noise, and looks for the smallest cone
+# that holds the pixels up to noise. It finds spectra that no pixel shows; `SeparableNMF` takes
+# pixels as components, and no pixel is pure.
 
 
 def degrees(found):
@@ -54,12 +45,14 @@ def degrees(found):
     return np.degrees(np.arccos(np.clip(unit[0] @ unit[1].T, -1, 1)).min(axis=1))
 
 
+model = Unmixing().fit(X)
+print(model.n_components_, "components:", model.reason_)
+assert model.n_components_ == 3
 purest = SeparableNMF(3).fit(X)
-model = MinVolumeNMF(3, sum_to_one=True).fit(X)
 print(
     "purest pixels:",
     degrees(purest.components_).round(1),
-    "degrees; minimum volume:",
+    "degrees; smallest cone:",
     degrees(model.components_).round(1),
 )
 assert degrees(model.components_).mean() < 0.5 * degrees(purest.components_).mean()
@@ -84,11 +77,10 @@ print(model.verify(X))
 # %%
 # Bad pixels
 # ----------
-# Sixteen pixels of noise as large as the data. With ``outliers="auto"`` they are found and left
-# out.
+# Sixteen pixels of noise as large as the data. They are found and left out.
 
 spoiled = np.vstack([X, rng.random((16, 80)) * X.max()])
-robust = MinVolumeNMF(3, outliers="auto").fit(spoiled)
+robust = Unmixing(3).fit(spoiled)
 print(
     int(robust.outliers_[-16:].sum()),
     "of 16 found;",

@@ -24,6 +24,18 @@ def quoted(value: Any) -> str:
     return text if len(text) <= LONGEST_QUOTE else f"{text[: half + 1]}...{text[-half:]}"
 
 
+def first_of(names: Any, most: int, what: str = "more") -> str:
+    """The first names in a sentence, and how many follow.
+
+    Examples
+    --------
+    >>> first_of(["a", "b", "c"], 3), first_of(["a", "b", "c"], 1)
+    ('a, b, c', 'a and 2 more')
+    """
+    left = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {left} {what}" if left > 0 else "")
+
+
 def _in_python(name: str, *value: Any) -> str:
     if not value:
         return name

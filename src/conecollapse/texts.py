@@ -19,24 +19,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse import estimators
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
-from conecollapse.clusters import NO_CLUSTER
+from conecollapse.clusters import NO_CLUSTER, topic_words
 from conecollapse.datasets.texts import weigh_words, word_weights
 from conecollapse.io.documents import Texts, as_texts, count_words
 from conecollapse.runs.clustering import chosen_rank
 
 __all__ = ["Topics", "topic_words", "topics"]
 
-N_WORDS = 10  # of a topic that are listed
 NAMED = 3  # words in the name of a topic
 PERIODS = ("Y", "Q", "M", "W", "D")  # over which documents are counted
-HALF = 0.5  # document that is added to counts, so that no share is zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,35 +260,6 @@ or None
         None,
         ngram_range,
     )
-
-
-def topic_words(
-    counts: Sparse, labels: IntArray, vocabulary: AnyArray, n_topics: int, n_words: int = N_WORDS
-) -> list[list[str]]:
-    """For each topic the words with the largest :math:`p \\log (p / q)`, see `conecollapse.texts`.
-
-    Examples
-    --------
-    >>> X = sp.csr_array([[1, 1, 0], [2, 0, 0], [0, 1, 1], [0, 0, 3]])
-    >>> topic_words(X, np.array([0, 0, 1, 1]), np.array(["a", "b", "c"]), 2, 1)
-    [['a'], ['c']]
-    """
-    known = np.flatnonzero(labels != NO_CLUSTER)
-    members = sp.csr_array(
-        (np.ones(len(known)), (labels[known], known)), shape=(n_topics, counts.shape[0])
-    )
-    holds = sp.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
-    inside = (members @ holds).toarray()
-    sizes = np.bincount(labels[known], minlength=n_topics)[:, None]
-    p = (inside + HALF) / (sizes + 1)
-    q = (inside.sum(axis=0) - inside + HALF) / (sizes.sum() - sizes + 1)
-    # a topic of all documents has no others to differ from: the words most of its documents hold
-    score = np.where(inside > 0, np.where(sizes < sizes.sum(), p * np.log(p / q), p), -np.inf)
-    order = np.argsort(-score, axis=1, kind="stable")[:, :n_words]
-    return [
-        [str(vocabulary[j]) for j in best if row[j] > 0]
-        for row, best in zip(score, order, strict=True)
-    ]
 
 
 def _texts_of(documents: Any) -> Texts:

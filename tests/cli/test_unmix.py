@@ -63,8 +63,11 @@ def test_a_cube_gives_spectra_maps_a_report_and_a_proof(cube, run, tmp_path):
     assert "cube.npy" in page
     assert "http-equiv" in page
     body = page[: page.index("<script")]
-    # two maps and their scale, the distances and theirs
-    assert body.count("src=") == body.count('src="data:image/png;base64,') == 5
+    # two maps and their scale, the counts of purity and theirs, the distances and theirs
+    assert body.count("src=") == body.count('src="data:image/png;base64,') == 7
+    purest = np.load("out/factors.npz")["purity"]
+    assert purest.sum() <= 1024
+    assert set(np.flatnonzero(purest)) == {0, HEIGHT * WIDTH - 1}
     assert str(verify("out")).startswith(
         "verified: none of the 30 samples is further from the cone of the 2 components than "
     )

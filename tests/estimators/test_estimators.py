@@ -639,7 +639,7 @@ def test_epsilon_cones_rebuild_features_in_order():
         np.linalg.norm(rebuilt - X, axis=0) <= 0.02 * np.linalg.norm(X, axis=0) * (1 + 1e-9)
     ).all()
     judge = ConeCollapse("approximate", points="samples", max_residual=0.3).fit(X)
-    assert all(judge.explain_samples(np.eye(10)))
+    assert all(judge.explain(np.eye(10)))
 
 
 @pytest.mark.parametrize("scale", [1e-170, 1e170])
@@ -855,9 +855,9 @@ def test_outliers_are_scored_and_explained():
     assert witness[1] @ new.to_numpy()[1] > 0
     assert (X.to_numpy() @ witness[1]).max() <= 1e-9
     assert np.linalg.norm(witness[1]) == pytest.approx(-scores[1])
-    explained = judge.explain_samples(new, n_features=2)
+    explained = judge.explain(new, n_features=2)
     assert explained[0] == []
-    assert explained[1][0][0] == "g5"
+    assert explained[1][0].name == "g5"
     np.testing.assert_allclose(
         -scores, Cone.from_points(X.to_numpy()).residuals(new.to_numpy()), atol=1e-9
     )

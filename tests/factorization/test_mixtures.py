@@ -10,7 +10,7 @@ from conftest import data_file, seeds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conecollapse import Hull, InvalidInputError, MinVolumeNMF, SeparableNMF, nnls, select_rank
+from conecollapse import Hull, InvalidInputError, MinVolumeNMF, SeparableNMF, nnls
 from conecollapse.factorization.mixtures.compressed import compressed
 from conecollapse.factorization.mixtures.counting import count_components
 from conecollapse.factorization.mixtures.minvolume import minvolume
@@ -427,17 +427,11 @@ def test_an_empty_band_and_a_dead_row_are_named_and_stay_zero(model):
     assert model.outliers_[3]
 
 
-def test_the_number_of_components_of_clear_mixtures_is_found_and_disagreement_is_said():
+def test_the_number_of_components_of_clear_mixtures_is_found():
     X, _, _ = mixtures(np.random.default_rng(12), r=3, noise=0.005, n=200)
-    chosen = select_rank(X, range(2, 6), "mixture", random_state=0)
-    assert chosen.rank == 3
-    assert chosen.scores[1] > 0.12 > chosen.scores[2]
-    assert "the elbow of the volume suggests" in chosen.reason
-    assert "the singular values suggest" in chosen.reason
-    agree = (
-        "volume suggests 3, the singular values suggest 3, the noise suggests 3" in chosen.reason
-    )
-    assert ("disagree" in chosen.reason) != agree
+    found = count_components(X, np.arange(2, 6))
+    assert found.chosen == 3
+    assert found.clearances[1] > 0.12 > found.clearances[2]
 
 
 @pytest.mark.slow

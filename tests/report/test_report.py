@@ -113,7 +113,7 @@ def test_the_page_says_what_was_found(digits_run):
     assert (
         f"The 300 samples fall into 10 clusters of {sizes.min()} to {sizes.max()} samples." in text
     )
-    assert f"<b>{digits_run.cone.n_rays}</b> extreme rays" in text
+    assert f"extreme rays</th><td>{digits_run.cone.n_rays}</td>" in text
     outside = re.findall(
         r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"']?([^\"'> ]+)",
         text[: text.index('id="data"')],

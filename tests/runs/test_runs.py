@@ -26,8 +26,7 @@ from conecollapse import (
 )
 from conecollapse.io import read_table
 from conecollapse.runs import Interrupted, check_folder, cluster, prepare, rays, save, verify
-from conecollapse.runs.hashes import feature_hashes
-from conecollapse.runs.run import checksum, rank_candidates
+from conecollapse.runs.run import checksum, feature_hashes, rank_candidates
 from conecollapse.runs.values import original
 
 rng = np.random.default_rng(0)
@@ -237,6 +236,8 @@ class TestSave:
     def test_the_files_and_names_round_trip(self, saved):
         assert {path.name for path in saved.iterdir()} == {
             "labels.csv",
+            "names.csv",
+            "markers.csv",
             "rays.csv",
             "factors.npz",
             "certificate.npz",
@@ -244,9 +245,10 @@ class TestSave:
             "run.json",
         }
         heading, *labels = rows(saved / "labels.csv")
-        assert heading == ["sample", "cluster", "target", "share_0", "share_1", "share_2"]
+        shares = ["share_0", "share_1", "share_2"]
+        assert heading == ["sample", "cluster", "name", "target", *shares]
         assert [original(row[0]) for row in labels] == SAMPLES
-        assert [row[2] for row in labels] == TRUTH
+        assert [row[3] for row in labels] == TRUTH
         names = {int(row[1]): original(row[2]) for row in rows(saved / "rays.csv")[1:]}
         assert names == {j: GENES[j] for j in names}
         facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
@@ -569,7 +571,7 @@ def test_a_sample_of_zeros_is_in_no_cluster_and_the_run_verifies(tmp_path):
     with pytest.warns(UserWarning, match="sample 5 of X holds only zeros"):
         run = cluster(read_table(tmp_path / "x.csv"), 3)
     save(run, tmp_path / "run")
-    assert (tmp_path / "run" / "labels.csv").read_text().splitlines()[6] == "5,-1,0.0,0.0,0.0"
+    assert (tmp_path / "run" / "labels.csv").read_text().splitlines()[6] == "5,-1,,0.0,0.0,0.0"
     assert (
         sum(json.loads((tmp_path / "run" / "run.json").read_text())["results"]["cluster_sizes"])
         == 23

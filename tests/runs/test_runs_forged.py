@@ -43,6 +43,11 @@ UNPROVEN = (
     "results.status",
     "results.rank_reason",
     "results.rank_curve",
+    "results.view",
+    "results.layout",
+    "results.names",
+    # what the user may call clusters
+    "names.csv",
     "results.candidates",
     # a note says that the bytes of the data are others, or what the preparation gives
     "data.sha256",
@@ -83,7 +88,12 @@ def genes(folder):
     pd.DataFrame(BLOCKS, columns=names).to_csv(folder / "genes.csv", index=False)
     table = read_table(folder / "genes.csv")
     return cluster(
-        table, 3, target=[f"type {i // 5}" for i in range(15)], image_shape=(3, 4), rays=True
+        table,
+        3,
+        target=[f"type {i // 5}" for i in range(15)],
+        image_shape=(3, 4),
+        rays=True,
+        layout=True,
     )
 
 
@@ -311,10 +321,10 @@ def forgeries(path, seal):
             rest = {key: value for key, value in arrays.items() if key != name}
             yield f"{path.name}: {name} missing", lambda rest=rest: np.savez(path, **rest)
             # a coefficient that is rounding is as true at another ray
-            weights = arrays.get(name.replace(".indices", ".data"), ()) if "." in name else ()
+            weights = arrays[name.replace(".indices", ".data")] if name.endswith(".indices") else ()
             rounding = {f"entry ({i},)" for i in np.flatnonzero(np.abs(weights) < ROUNDING)}
             for place, false in forged_array(array):
-                if name.endswith(".indices") and place in rounding:
+                if place in rounding:
                     continue
                 yield (
                     f"{path.name}: {name}, {place}",

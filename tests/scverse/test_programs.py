@@ -47,6 +47,7 @@ def test_the_command_and_scverse_find_the_same_programs(cells, run, monkeypatch)
         scverse.programs(adata, 3, n_runs=3, batch_key="donor")
     folder = cells.parent / "cells-programs"
     usages = pd.read_csv(folder / "usages.csv", index_col=0, float_precision="round_trip")
+    assert usages.pop("batch").tolist() == adata.obs["donor"].tolist()
     np.testing.assert_array_equal(usages, adata.obsm["X_programs"])
     table = pd.read_csv(folder / "programs.csv", index_col=0)
     np.testing.assert_allclose(table.iloc[:, :3], adata.varm["programs"], rtol=1e-12)

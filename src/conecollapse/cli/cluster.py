@@ -137,6 +137,7 @@ def cluster(
                 unlabeled=unlabeled,
                 random_state=seed,
                 rays=rays,
+                layout=report,
                 progress=progress,
             )
         except runs.Interrupted as stop:
@@ -221,8 +222,8 @@ def say_curve(curve: dict[str, Any], chosen: int) -> None:
 
 def _say_topics(run: ClusterRun) -> None:
     """The words of each topic, and documents without known words."""
-    for k, words in enumerate(run.top_features(WORDS)):
-        say(f"  topic {k}: {', '.join(word.name for word in words if word.lead > 0)}")
+    for k, words in enumerate(run.markers(WORDS)):
+        say(f"  topic {k}: {', '.join(word.name for word in words)}")
     without = int((run.labels < 0).sum())
     if without:
         say(

@@ -58,6 +58,7 @@ def rays(
     factors.npz, certificate.npz and run.json.
     """
     from conecollapse import runs
+    from conecollapse._errors import first_of
     from conecollapse.io import read_table
 
     _check_options(max_residual, max_rays, mass, quick, sample)
@@ -83,8 +84,7 @@ def rays(
         return
     say_table_read(file.name, run.table)
     say_cone(run.facts())
-    more = f" and {len(called) - SHOWN} more, in rays.csv" if len(called) > SHOWN else ""
-    say(f"rays: {', '.join(called[:SHOWN])}{more}")
+    say(f"rays: {first_of(called, SHOWN, 'more, in rays.csv')}")
     say_where(folder)
 
 

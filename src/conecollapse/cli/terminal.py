@@ -28,6 +28,7 @@ STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
 STAGES |= {
     "rank": "choosing the number of clusters",
     "clusters": "clustering",
+    "layout": "drawing the samples",
     "programs": "finding the programs",
     "unmixing": "finding the components",
     "novelty": "judging the samples",

@@ -13,11 +13,10 @@ from conecollapse._lookup import on_demand
 if TYPE_CHECKING:
     from conecollapse.estimators._base import BaseNMF
     from conecollapse.estimators._bootstrap import BootstrapResult, bootstrap
-    from conecollapse.estimators._explain import NovelFeature
-    from conecollapse.estimators.ccnmf import CCNMF
+    from conecollapse.estimators._fitted import NovelFeature
+    from conecollapse.estimators.ccnmf import CCNMF, GraphCCNMF
     from conecollapse.estimators.cone_collapse import ConeCollapse
     from conecollapse.estimators.consensus import ConsensusNMF
-    from conecollapse.estimators.graph_ccnmf import GraphCCNMF
     from conecollapse.estimators.minvolume import MinVolumeNMF
     from conecollapse.estimators.nmf import (
         AlternatingNMF,
@@ -35,13 +34,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "conecollapse.estimators._base": ("BaseNMF",),
-    "conecollapse.estimators._explain": ("NovelFeature",),
+    "conecollapse.estimators._fitted": ("NovelFeature",),
     "conecollapse.estimators._bootstrap": ("BootstrapResult", "bootstrap"),
     "conecollapse.factorization.resampling.rank_selection": ("RankSelection",),
-    "conecollapse.estimators.ccnmf": ("CCNMF",),
+    "conecollapse.estimators.ccnmf": ("CCNMF", "GraphCCNMF"),
     "conecollapse.estimators.cone_collapse": ("ConeCollapse",),
     "conecollapse.estimators.consensus": ("ConsensusNMF",),
-    "conecollapse.estimators.graph_ccnmf": ("GraphCCNMF",),
     "conecollapse.estimators.minvolume": ("MinVolumeNMF",),
     "conecollapse.estimators.nmf": (
         "AlternatingNMF",

@@ -20,8 +20,8 @@ from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
 from conecollapse.estimators._estimator import Estimator, check_is_fitted, running
-from conecollapse.estimators._fitted import Fitted, decode, labels_of
-from conecollapse.estimators._labels import NO_HINTS, Hints, KnownLabels
+from conecollapse.estimators._fitted import Fitted, Problem, Solution, decode, labels_of
+from conecollapse.estimators._labels import NOTHING_KNOWN, KnownLabels
 from conecollapse.estimators._prepared import (
     Prepared,
     check_table,
@@ -32,7 +32,6 @@ from conecollapse.estimators._prepared import (
     prepare,
     warn_of_samples,
 )
-from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.estimators._sklearn import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -164,7 +163,7 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.fit(X, y, feature_names=feature_names, layer=layer)
         return self.embedding_ if self._fitted.is_encoding else self.transform(X)
 
-    def _pose(self, data: Prepared, hints: Hints) -> Problem:
+    def _pose(self, data: Prepared, known: KnownLabels) -> Problem:
         """The table that is factorized, after a check of the parameters."""
         affinity = resolve(self.affinity)
         is_graph = self._compares_samples or (affinity is not None and affinity.is_graph)
@@ -174,7 +173,6 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f" {data.table.kind}; use GraphCCNMF."
             )
         self._check_parameters(data, is_graph=is_graph)
-        known = self._read_hints(data, hints)
         kept = np.flatnonzero(~data.empty) if is_graph else None
         samples = data.table if kept is None or not data.empty.any() else data.table.rows(kept)
         source = (
@@ -185,10 +183,6 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if constraints is not None and kept is not None and data.empty.any():
             constraints = constraints.of(kept)
         return Problem(data, source, kept, constraints, labels, known.names)
-
-    def _read_hints(self, data: Prepared, hints: Hints) -> KnownLabels:  # noqa: ARG002
-        """What labels and pairs of samples say, where the estimator takes them."""
-        return KnownLabels()
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
         """The best of ``n_init`` runs of the method, with W by least squares."""
@@ -232,7 +226,7 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._fitted = Fitted(
             H,
             data.unit,
-            solution.encoder.reordered(order),
+            solution.encoder,
             self.label_weights_,
             source.forget(),
             skips_empty=problem.kept is not None,
@@ -241,6 +235,7 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             names=problem.names,
             fixed=solution.fixed,
             weighted_by=data.weighted_by,
+            order=order,
         )
         W = problem.among_all(W.T).T
         W[data.empty] = 0
@@ -269,9 +264,9 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _set_own(self, problem: Problem, solution: Solution, order: IntArray) -> None:
         """Attributes of this estimator alone."""
 
-    def _fit(self, data: Prepared, hints: Hints = NO_HINTS) -> Self:
+    def _fit(self, data: Prepared, known: KnownLabels = NOTHING_KNOWN) -> Self:
         """From the checked table to the attributes."""
-        problem = self._pose(data, hints)
+        problem = self._pose(data, known)
         solution = self._solve(problem, generator(self.random_state))
         order = self._order(problem, solution)
         self._set_factors(problem, solution, order)

@@ -14,10 +14,8 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, unit_rows
 from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.estimators._estimator import check_is_fitted
-from conecollapse.estimators._explain import NovelFeature, leading_features
-from conecollapse.estimators._fitted import Fitted
+from conecollapse.estimators._fitted import ExplainsSamples, Fitted
 from conecollapse.estimators._prepared import (
-    feature_names_of,
     in_dtype,
     safe_power,
     warn_of_samples,
@@ -42,7 +40,7 @@ def _is_over_features(model: Any) -> bool:
     return True
 
 
-class CatalogueNMF(WeightedNMF):
+class CatalogueNMF(ExplainsSamples, WeightedNMF):
     """What a factorization by plain least squares, or by the divergence, can do with components
     that it did not find itself."""
 
@@ -200,16 +198,6 @@ class CatalogueNMF(WeightedNMF):
         """
         U, Y, lengths = self._units(X)
         return witnesses(U, Y, gram(U)) * lengths[:, None]
-
-    def explain(self, X: Any, n_features: int = 5, names: Any = None) -> list[list[NovelFeature]]:
-        """For each sample the features that no mixture of the components explains, the most
-        important first.
-
-        The amounts are the entries of `witness_samples`. ``names`` are those of the features; by
-        default the names that the model knows.
-        """
-        count = check_count(n_features, "n_features")
-        return leading_features(self.witness_samples(X), feature_names_of(self, names), count)
 
     def component_range(self) -> Ranges:
         """All components that fit equally well, for a model of two or three: the fit

@@ -66,26 +66,18 @@ class Names:
         )
 
 
-class Hints(NamedTuple):
-    """Labels and pairs of samples as `fit` was given them."""
-
-    y: Any = None
-    must_link: Any = None
-    cannot_link: Any = None
-
-
-NO_HINTS = Hints()
-
-
 class KnownLabels(NamedTuple):
-    """What labels and pairs say; None where nothing is known."""
+    """What labels and pairs of samples say; None where nothing is known."""
 
     constraints: Constraints | None = None
     names: Names | None = None
 
 
+NOTHING_KNOWN = KnownLabels()
+
+
 def read_constraints(
-    hints: Hints, filled: BoolArray, r: int, unlabeled: Any = UNKNOWN
+    y: Any, must_link: Any, cannot_link: Any, filled: BoolArray, r: int, unlabeled: Any = UNKNOWN
 ) -> KnownLabels:
     """What labels and pairs say; ``filled`` says which samples are not all zero.
 
@@ -93,42 +85,39 @@ def read_constraints(
     the right length.
     """
     n = len(filled)
-    known = read_labels(hints.y, n, unlabeled)
+    known = read_labels(y, n, unlabeled)
     if known is not None and (r == 1 or _is_for_others(*known, r)):
         known = None
-    pairs = [
-        read_pairs(hints.must_link, "must_link", filled),
-        read_pairs(hints.cannot_link, "cannot_link", filled),
-    ]
-    if known is None and not any(map(len, pairs)):
-        return KnownLabels()
-    labels, classes = (np.full(n, UNKNOWN), None) if known is None else known
-    if classes is not None:
-        _check_classes(labels, classes, filled, r)
-    constraints = constrained(labels, pairs[0], pairs[1], classes)
-    return KnownLabels(constraints, None if classes is None else Names.of(classes, r))
+    pairs = (
+        read_pairs(must_link, "must_link", filled),
+        read_pairs(cannot_link, "cannot_link", filled),
+    )
+    if known is None:
+        return (
+            KnownLabels(constrained(np.full(n, UNKNOWN), *pairs))
+            if any(map(len, pairs))
+            else NOTHING_KNOWN
+        )
+    _check_classes(*known, filled, r)
+    return KnownLabels(constrained(known[0], *pairs, known[1]), Names.of(known[1], r))
 
 
 def _is_for_others(labels: IntArray, classes: AnyArray, r: int) -> bool:
     """Whether y labels every sample with more classes than there are clusters: what a pipeline
-    hands to all its steps."""
+    hands to all its steps. The first fit of a process warns: a search fits many models to the same
+    y."""
+    global _has_warned
     if (labels == UNKNOWN).any() or len(classes) <= r:
         return False
-    _warn_once(len(classes), r)
-    return True
-
-
-def _warn_once(n_classes: int, r: int) -> None:
-    """Warn in the first fit of a process: a search fits many models to the same y."""
-    global _has_warned
     if not _has_warned:
         warnings.warn(
-            f"y labels every sample, with {n_classes} classes, more than n_components = {r}, so it"
-            " is ignored, here and in later fits: it seems to be meant for another step of a"
-            f" pipeline. To use it, set {argument('n_components', n_classes)} or more.",
+            f"y labels every sample, with {len(classes)} classes, more than n_components = {r}, so"
+            " it is ignored, here and in later fits: it seems to be meant for another step of a"
+            f" pipeline. To use it, set {argument('n_components', len(classes))} or more.",
             stacklevel=outside(),
         )
         _has_warned = True
+    return True
 
 
 def _check_classes(labels: IntArray, classes: AnyArray, filled: BoolArray, r: int) -> None:
@@ -173,15 +162,15 @@ def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, Any
         raise InvalidInputError(f"unlabeled must be a word or a number; got {unlabeled!r}.")
     if y is None:
         return None
-    values = _as_vector(y, n)
-    known = _known_places(values, unlabeled)
-    if not len(known):
+    values = _as_vector(y, n).tolist()
+    known = [i for i, value in enumerate(values) if _is_known(value) and value != unlabeled]
+    if not known:
         return None
-    given = values[known]
-    if given.dtype == object and all(isinstance(value, Real) for value in given):
+    given = np.array([values[i] for i in known], object)
+    if all(isinstance(value, Real) for value in given):
+        _check_size(given.tolist(), known)
         given = np.array(given.tolist())
-    if given.dtype.kind in "buif":
-        if not _are_whole(given, known):
+        if given.dtype.kind == "f" and (given % 1 != 0).any():
             return None
         given = given.astype(np.int64)
     try:
@@ -194,6 +183,16 @@ def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, Any
     labels = np.full(n, UNKNOWN)
     labels[known] = numbers.ravel()
     return labels, classes
+
+
+def _check_size(numbers: list[Any], samples: list[int]) -> None:
+    """Refuse labels that int64 cannot hold."""
+    for number, sample in zip(numbers, samples, strict=True):
+        if not -(2**63) <= number < 2**63:
+            raise InvalidInputError(
+                f"y has the label {number} for sample {sample}; use smaller numbers, or -1 if it is"
+                " unknown."
+            )
 
 
 def _as_vector(y: Any, n: int) -> AnyArray:
@@ -213,26 +212,6 @@ def _as_vector(y: Any, n: int) -> AnyArray:
             " unknown."
         )
     return values
-
-
-def _known_places(values: AnyArray, unlabeled: Any) -> IntArray:
-    """The samples with a label."""
-    if values.dtype.kind in "buif":
-        word = unlabeled if isinstance(unlabeled, Real) else UNKNOWN
-        return np.flatnonzero((values != UNKNOWN) & (values != word) & ~np.isnan(values))
-    return np.flatnonzero([_is_known(value) and value != unlabeled for value in values.tolist()])
-
-
-def _are_whole(found: AnyArray, samples: IntArray) -> bool:
-    """Whether all these numbers are whole; refused where they are infinite, or too large for
-    int64."""
-    too_large = found > np.iinfo(np.int64).max if found.dtype.kind == "u" else np.isinf(found)
-    for i in np.flatnonzero(too_large)[:1]:
-        raise InvalidInputError(
-            f"y has the label {found[i]} for sample {samples[i]}; use smaller numbers, or -1 if it"
-            " is unknown."
-        )
-    return bool((found % 1 == 0).all()) if found.dtype.kind == "f" else True
 
 
 def _is_known(value: Any) -> bool:

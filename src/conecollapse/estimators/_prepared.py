@@ -23,6 +23,7 @@ from conecollapse._errors import (
     EmptyDataWarning,
     InvalidInputError,
     UnexpectedArgumentError,
+    first_of,
 )
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.estimators._estimator import WITH_WEIGHTS
@@ -407,9 +408,8 @@ def safe_power(peak: float) -> float:
 
 
 def _listed(which: IntArray, what: str, names: AnyArray | None = None) -> str:
-    shown = ", ".join(str(i) if names is None else repr(str(names[i])) for i in which[:NAMED])
-    more = f" and {len(which) - NAMED} more" if len(which) > NAMED else ""
-    return f"{what} {shown} of X holds" if len(which) == 1 else f"{what}s {shown}{more} of X hold"
+    shown = first_of(which if names is None else [repr(str(names[i])) for i in which], NAMED)
+    return f"{what} {shown} of X holds" if len(which) == 1 else f"{what}s {shown} of X hold"
 
 
 def generator(random_state: Any) -> np.random.Generator:

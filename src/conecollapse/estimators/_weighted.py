@@ -15,6 +15,7 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import EMPTY_SAMPLES, BaseNMF
 from conecollapse.estimators._estimator import check_is_fitted, running
+from conecollapse.estimators._fitted import Problem, Solution, start_of_samples
 from conecollapse.estimators._prepared import (
     Prepared,
     by_name,
@@ -26,7 +27,6 @@ from conecollapse.estimators._prepared import (
     remember_layer,
     safe_power,
 )
-from conecollapse.estimators._problem import Problem, Solution, start_of_samples
 from conecollapse.factorization.initial_factors import is_components
 from conecollapse.factorization.nmf.fixed import Fixed
 from conecollapse.factorization.nmf.imputation import Imputer

@@ -16,6 +16,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, unit_rows
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, Points
 from conecollapse.estimators._estimator import Estimator, check_is_fitted, cone_line, running
+from conecollapse.estimators._fitted import ExplainsSamples
 from conecollapse.estimators._prepared import (
     Named,
     check_table,
@@ -37,7 +38,7 @@ NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains no
 
 
 @dataclass(eq=False, repr=False)
-class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
+class ConeCollapse(ExplainsSamples, Estimator, SelectorMixin, BaseEstimator):
     """The extreme rays of the cone of features (or of samples), exactly or nearly, with a
     certificate.
 
@@ -330,21 +331,9 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
         ``g . s <= 0`` for every sample s in the cone. Its large positive entries are the features
         by which the sample leaves the cone. Zero for samples inside.
         """
-        return self._leaving(X)
-
-    def explain_samples(self, X: Any, n_features: int = 5) -> list[list[tuple[str, float]]]:
-        """For each sample the features by which it leaves the cone most, with their share of the
-        witness; none for samples inside."""
-        count = check_count(n_features, "n_features")
-        witness = self.witness_samples(X)
-        names = getattr(self, "feature_names_in_", None)
-        names = np.array([f"x{j}" for j in range(witness.shape[1])]) if names is None else names
-        explained = []
-        for g in witness:
-            inside = np.linalg.norm(g) <= NEGLIGIBLE
-            top = [] if inside else [j for j in np.argsort(-g, kind="stable")[:count] if g[j] > 0]
-            explained.append([(str(names[j]), float(g[j])) for j in top])
-        return explained
+        witness = self._leaving(X)
+        witness[row_lengths(witness) <= NEGLIGIBLE] = 0.0
+        return witness
 
     def _leaving(self, X: Any) -> FloatArray:
         """What is left of each sample beyond the cone, over the sample's length."""

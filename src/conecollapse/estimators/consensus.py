@@ -20,9 +20,8 @@ from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._estimator import check_is_fitted, running
-from conecollapse.estimators._fitted import labels_of
+from conecollapse.estimators._fitted import Problem, Solution, labels_of
 from conecollapse.estimators._prepared import Prepared, outside
-from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.factorization.nmf.encoders import Divergence, LeastSquares, with_encodings
 from conecollapse.factorization.nmf.hals import hals
 from conecollapse.factorization.nmf.kl import kl, kl_by_squares

@@ -13,7 +13,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import IntArray
 from conecollapse.estimators._base import BaseNMF, orthogonality_line
 from conecollapse.estimators._catalogue import CatalogueNMF
-from conecollapse.estimators._problem import Problem, Solution
+from conecollapse.estimators._fitted import Problem, Solution
 from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.factorization.nmf.anls import anls, penalties
 from conecollapse.factorization.nmf.encoders import LeastSquares

@@ -7,16 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import unit_rows
 from conecollapse._progress import report
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.estimators._estimator import Estimator, check_is_fitted, running
-from conecollapse.estimators._explain import NovelFeature, leading_features
+from conecollapse.estimators._fitted import ExplainsSamples
 from conecollapse.estimators._prepared import (
     check_table,
-    feature_names_of,
     generator,
     remember_layer,
     warn_of_samples,
@@ -31,7 +29,7 @@ LOCALITY = 0.02
 
 
 @dataclass(eq=False, repr=False)
-class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
+class ConeNovelty(ExplainsSamples, Estimator, OutlierMixin, BaseEstimator):
     r"""Novelty detection: how far a sample lies from the cone of trusted samples.
 
     The cone holds all mixtures of trusted samples with weights that are not negative. The distance
@@ -198,17 +196,6 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         """
         Y, lengths = self._judged(X)
         return witnesses(self._trusted.samples, Y, self._trusted.gram) * lengths[:, None]
-
-    def explain(self, X: Any, n_features: int = 5, names: Any = None) -> list[list[NovelFeature]]:
-        """For each sample the features by which it leaves the cone, the most important first; none
-        for samples in the cone.
-
-        The amounts are the entries of `witness_samples`: positive where the sample has more than
-        the nearest mixture of trusted samples, negative where it has less. ``names`` are those of
-        the features; by default the names of the columns that `fit` saw.
-        """
-        count = check_count(n_features, "n_features")
-        return leading_features(self.witness_samples(X), feature_names_of(self, names), count)
 
     @property
     def distances_(self) -> FloatArray:

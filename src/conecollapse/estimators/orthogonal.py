@@ -8,18 +8,19 @@ from typing import Any, Self
 
 import numpy as np
 
+from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import EMPTY_SAMPLES, BaseNMF, orthogonality_line
 from conecollapse.estimators._estimator import running
-from conecollapse.estimators._labels import Hints, KnownLabels, read_constraints
+from conecollapse.estimators._fitted import Problem, Solution
+from conecollapse.estimators._labels import NOTHING_KNOWN, KnownLabels, read_constraints
 from conecollapse.estimators._prepared import Prepared, prepare
-from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.factorization.nmf.encoders import Encoder, LeastSquares
 from conecollapse.factorization.orthogonal import SOLVERS, orthogonality, prepared
-from conecollapse.factorization.orthogonal.clamped import Judgement, Known
+from conecollapse.factorization.orthogonal.clamped import ClampedClusters, Judgement
 from conecollapse.factorization.orthogonal.constraints import UNKNOWN
 from conecollapse.factorization.orthogonal.encoders import LabelRule, OneCluster
 from conecollapse.factorization.orthogonal.multiplicative import RULES
@@ -139,7 +140,7 @@ class OrthogonalNMF(BaseNMF):
         """
         samples_are = EMPTY_SAMPLES.format(NO_CLUSTER) if y is None else UNLESS_LABELLED
         data = prepare(self, X, feature_names, layer, samples_are=samples_are)
-        return self._fit(data, Hints(y, must_link, cannot_link))
+        return self._fit(data, self._read_known(data, y, must_link, cannot_link))
 
     @running
     def fit_predict(
@@ -173,36 +174,36 @@ class OrthogonalNMF(BaseNMF):
         self.fit(X, y, must_link=must_link, cannot_link=cannot_link, **names)
         return self.embedding_ if self._fitted.is_encoding else self.transform(X)
 
-    def _read_hints(self, data: Prepared, hints: Hints) -> KnownLabels:
+    def _read_known(self, data: Prepared, y: Any, must_link: Any, cannot_link: Any) -> KnownLabels:
+        """What labels and pairs of samples say."""
         if self.solver not in SOLVERS:
             raise InvalidInputError(
                 f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}."
             )
         for name in ("classes_", "cluster_labels_", "label_distributions_"):
             self.__dict__.pop(name, None)  # of an earlier fit
-        known = read_constraints(hints, ~data.empty, self.n_components, self.unlabeled)
+        r = check_count(self.n_components, "n_components")
+        known = read_constraints(y, must_link, cannot_link, ~data.empty, r, self.unlabeled)
         if known.constraints is not None and self.solver != "em":
             if known.constraints.is_partial:
                 raise InvalidInputError(
                     f"labels and pairs of samples need solver='em'; got {self.solver!r}."
                 )
-            return KnownLabels()  # a full y, for another step of a pipeline
+            return NOTHING_KNOWN  # a full y, for another step of a pipeline
         if known.names is not None:
             self.classes_, self.cluster_labels_ = known.names.classes, known.names.clusters
         return known
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
         table, known = problem.table, problem.constraints
-        stopping, rule, judgement = self._stopping(), None, None
-        clamped = Known.of(table, table, known, **stopping)
-        run = prepared(self.solver, table, **stopping) if clamped is None else clamped.run
+        stopping = self._stopping()
+        clamped = ClampedClusters.of(table, table, known, **stopping)
+        run = clamped or prepared(self.solver, table, **stopping)
         init = problem.start(self.init, self.n_components)
         result = best_of_starts(run, table, Starts(self.n_components, init, self.n_init, rng))
-        if clamped is not None:
-            judgement = clamped.run.judgement(result)
-            rule = LabelRule.of(table, judgement, clamped.linear, known)
+        rule = LabelRule.of(table, clamped, result)
         encoder = OneCluster(result.H, rule) if self._is_disjoint else LeastSquares(result.H)
-        return self._solution(problem, result, encoder, result.H, judgement)
+        return self._solution(problem, result, encoder, result.H, rule and rule.judgement)
 
     def _solution(
         self,
@@ -245,9 +246,8 @@ class OrthogonalNMF(BaseNMF):
         self.orthogonality_ = orthogonality(solution.result.W)
         empty = problem.data.empty
         if judgement is not None:
-            judged = judgement.ordered(order)
-            shares = problem.among_all(judged.memberships[group].T).T
-            chosen = problem.among_all(judged.chosen[group].T).argmax(axis=0)
+            shares = problem.among_all(judgement.memberships[group][:, order].T).T
+            chosen = problem.among_all(judgement.chosen[group][:, order].T).argmax(axis=0)
             # the evidence took them to a cluster that explains nothing of them
             unplaced = (self.labels_ == NO_CLUSTER) & ~empty
             self.labels_[unplaced] = chosen[unplaced]

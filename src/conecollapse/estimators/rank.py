@@ -1,5 +1,5 @@
-"""How many components? Answers for clusters, for components of a plain NMF, and for mixtures, at
-each candidate rank."""
+"""How many components? Answers for clusters and for components of a plain NMF, at each candidate
+rank. (For mixtures `Unmixing` counts them.)"""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from conecollapse._checks import as_matrix, check_callable, check_count, first_nan
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._linalg import is_sparse
-from conecollapse._progress import showing
+from conecollapse._progress import showing, teller
 from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._prepared import generator, named, safe_unit, unmasked, warn_of_empty
-from conecollapse.estimators._rank_fits import Fits
-from conecollapse.estimators.graph_ccnmf import GraphCCNMF
+from conecollapse.estimators.ccnmf import GraphCCNMF
 from conecollapse.estimators.nmf import HierarchicalNMF
 from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.resampling.rank_of_clusters import (
@@ -31,7 +31,7 @@ from conecollapse.factorization.resampling.rank_of_clusters import (
     prediction,
     stability,
 )
-from conecollapse.factorization.resampling.rank_of_components import heldout, mixture, residual
+from conecollapse.factorization.resampling.rank_of_components import heldout, residual
 from conecollapse.factorization.resampling.rank_selection import RankSelection
 from conecollapse.tables import Table, as_table, recognised
 from conecollapse.tables.incomplete import incomplete_table
@@ -44,7 +44,6 @@ METHODS = (
     "heldout",
     "consensus",
     "residual",
-    "mixture",
 )
 ENOUGH_SAMPLES = 2000  # larger tables are represented by this many random samples
 
@@ -73,8 +72,7 @@ def select_rank(
         With "heldout", NaN in a dense table is a missing entry; the other methods refuse it.
     candidates : iterable of int
         Ranks to try.
-    method : {"auto", "prediction", "stability", "eigengap", "heldout", "consensus", "residual", \
-"mixture"}
+    method : {"auto", "prediction", "stability", "eigengap", "heldout", "consensus", "residual"}
         - *auto*: "prediction" for counts of cells if no estimator is given, else "stability".
         - *prediction*: for counts of cells. Chosen: the rank whose clusters, by k-means of the
           principal components of `conecollapse.affinity.counts`, best predict each sample's counts
@@ -99,11 +97,6 @@ def select_rank(
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same
           data with each feature shuffled over the samples. Chosen: the last rank whose gain exceeds
           the gain on shuffled data.
-        - *mixture*: for spectra and other mixtures. Chosen: the last rank at which the components
-          of `MinVolumeNMF` lie clear of each other's cone, by at least 0.12, but not below the rank
-          before the largest fall of the singular values, and at most one above it. The scores are
-          these distances. ``reason`` has both estimates, the elbow of the volume of the components
-          and an estimate from the noise, and says whether the four disagree.
     estimator : estimator, optional
         Any clusterer with a parameter ``n_components`` or ``n_clusters`` and a method
         ``fit_predict``, scikit-learn's for example; for "residual" it needs
@@ -132,33 +125,8 @@ def select_rank(
     >>> select_rank(X, [2, 3, 4, 5], random_state=0).rank
     3
     """
-    if method not in METHODS:
-        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
-    if not isinstance(candidates, Iterable):
-        raise InvalidInputError(
-            f"candidates must be several ranks, such as range(2, 11); got {candidates!r}."
-        )
-    ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
-    if not len(ranks):
-        raise InvalidInputError("candidates is empty; name at least one rank.")
-    if ranks[0] == 1 and method in ("auto", "prediction", "stability", "consensus"):
-        raise InvalidInputError(
-            f"rank 1 puts all samples together, so {method} says nothing of it; start at 2."
-        )
-    if check_count(n_runs, "n_runs") == 1 and method in ("heldout", "consensus"):
-        raise InvalidInputError(
-            f"{method} compares {'folds' if method == 'heldout' else 'runs'}; n_runs must be at"
-            " least 2."
-        )
-    if method in ("heldout", "prediction") and estimator is not None:
-        raise InvalidInputError(
-            f"{method} works by itself and takes no estimator; leave it out, or use stability."
-        )
-    if method == "eigengap" and not isinstance(estimator, (GraphCCNMF, type(None))):
-        raise InvalidInputError(
-            f"eigengap looks at the graph of a GraphCCNMF; got {type(estimator).__name__}; use"
-            " stability."
-        )
+    ranks = _read_ranks(candidates, method)
+    _check_runs(method, n_runs, estimator)
     check_callable(callback, "callback")
     rng = generator(random_state)
     base = estimator if estimator is not None else _default(method)
@@ -172,18 +140,7 @@ def select_rank(
             " use stability."
         )
     table = _table(X, method)
-    smallest = table.shape[0]
-    if method in ("auto", "stability"):
-        smallest = int(SHARE * smallest)
-    if ranks[-1] > smallest:
-        raise InvalidInputError(
-            f"candidate {ranks[-1]} exceeds the number of samples that"
-            f" {'stability' if method == 'auto' else method} works with, {smallest}; lower it."
-        )
-    if method == "residual" and get_tags(base).input_tags.pairwise:
-        raise InvalidInputError(
-            "residual shuffles features, and a graph has none; use stability or consensus."
-        )
+    _check_reach(table, ranks, method, base)
     warn_of_empty(table, "kept in place", None)
     table = _in_range(_enough(table, base, rng))
     with showing("select_rank", verbose), limit_threads(n_jobs), warnings.catch_warnings():
@@ -201,8 +158,6 @@ def select_rank(
         method = "stability" if method == "auto" else method
         if method == "eigengap":
             return eigengap(table, ranks, base, rng)
-        if method == "mixture":
-            return mixture(table, ranks)
         if method == "heldout":
             return heldout(
                 table, ranks, n_runs, rng, Fits(base, method, len(ranks) * n_runs, callback)
@@ -214,6 +169,58 @@ def select_rank(
         }[method]
         total = len(ranks) * (fits * n_runs + (method == "residual"))
         return choose(table, ranks, Fits(base, method, total, callback), n_runs, rng)
+
+
+def _read_ranks(candidates: Iterable[int], method: str) -> IntArray:
+    """The candidates, increasing, for a method that is known."""
+    if method not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
+    if not isinstance(candidates, Iterable):
+        raise InvalidInputError(
+            f"candidates must be several ranks, such as range(2, 11); got {candidates!r}."
+        )
+    ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
+    if not len(ranks):
+        raise InvalidInputError("candidates is empty; name at least one rank.")
+    if ranks[0] == 1 and method in ("auto", "prediction", "stability", "consensus"):
+        raise InvalidInputError(
+            f"rank 1 puts all samples together, so {method} says nothing of it; start at 2."
+        )
+    return ranks
+
+
+def _check_runs(method: str, n_runs: int, estimator: Any) -> None:
+    """Refuse what the method cannot use."""
+    if check_count(n_runs, "n_runs") == 1 and method in ("heldout", "consensus"):
+        raise InvalidInputError(
+            f"{method} compares {'folds' if method == 'heldout' else 'runs'}; n_runs must be at"
+            " least 2."
+        )
+    if method in ("heldout", "prediction") and estimator is not None:
+        raise InvalidInputError(
+            f"{method} works by itself and takes no estimator; leave it out, or use stability."
+        )
+    if method == "eigengap" and not isinstance(estimator, (GraphCCNMF, type(None))):
+        raise InvalidInputError(
+            f"eigengap looks at the graph of a GraphCCNMF; got {type(estimator).__name__}; use"
+            " stability."
+        )
+
+
+def _check_reach(table: Table, ranks: IntArray, method: str, base: Any) -> None:
+    """Refuse ranks that the samples do not allow, and methods that a graph does not."""
+    smallest = table.shape[0]
+    if method in ("auto", "stability"):
+        smallest = int(SHARE * smallest)
+    if ranks[-1] > smallest:
+        raise InvalidInputError(
+            f"candidate {ranks[-1]} exceeds the number of samples that"
+            f" {'stability' if method == 'auto' else method} works with, {smallest}; lower it."
+        )
+    if method == "residual" and get_tags(base).input_tags.pairwise:
+        raise InvalidInputError(
+            "residual shuffles features, and a graph has none; use stability or consensus."
+        )
 
 
 def _default(method: str) -> Any:
@@ -272,3 +279,48 @@ def _gathered(X: Table, rows: IntArray) -> Table:
         found.append(part.array[rows[(rows >= first) & (rows < last)] - first])
         first = last
     return as_table(sp.csr_array(sp.vstack(found)) if X.is_sparse else np.vstack(found))
+
+
+class Fits:
+    """Fits of one estimator at several ranks, counted."""
+
+    def __init__(
+        self, base: Any, method: str, total: int, callback: Callable[[int, int], object] | None
+    ) -> None:
+        self.base, self.total, self.callback = base, total, callback
+        known = base.get_params()
+        self.rank = next((name for name in ("n_components", "n_clusters") if name in known), "")
+        if not self.rank or not hasattr(base, "fit_predict"):
+            raise InvalidInputError(
+                f"{type(base).__name__} is no clusterer with a parameter n_components or n_clusters"
+                " and a method fit_predict; pass one."
+            )
+        self.is_random = "random_state" in known
+        self.is_pairwise = bool(get_tags(base).input_tags.pairwise)
+        self.done, self.tell, self.method = 0, teller(), method
+        self.say()
+
+    def model(self, r: int, rng: np.random.Generator, X: Table) -> Any:
+        """Fitted to ``X`` at rank ``r``."""
+        model = self._of_rank(r, rng).fit(X.array)
+        self.say(done=1)
+        return model
+
+    def labels(self, r: int, rng: np.random.Generator, X: Table) -> IntArray:
+        """The clusters of ``X`` at rank ``r``."""
+        labels = np.asarray(self._of_rank(r, rng).fit_predict(X.array))
+        self.say(done=1)
+        return labels
+
+    def _of_rank(self, r: int, rng: np.random.Generator) -> Any:
+        seed = int(rng.integers(2**31 - 1))
+        return clone(self.base).set_params(
+            **{self.rank: int(r)}, **({"random_state": seed} if self.is_random else {})
+        )
+
+    def say(self, done: int = 0) -> None:
+        self.done += done
+        if self.tell is not None:
+            self.tell(f"{self.method}, fits", self.done, self.total)
+        if self.callback is not None and self.done:
+            self.callback(self.done, self.total)

@@ -19,6 +19,7 @@ either way every worker holds all leaders. How many bytes that takes is known be
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,10 +95,9 @@ def fits(needed: float, workers: list[Worker]) -> bool:
 
 def n_shares(table: BlockedTable, n_workers: int) -> int:
     """Workers among which the points are divided: as many as have enough to do."""
-    if table.is_sparse:
-        return int(min(n_workers, max(1, table.n_stored // SPARSE_SHARE)))
     n, m = table.shape
-    return min(n_workers, max(1, m * m * n // DENSE_SHARE))
+    dense = m * m * n // DENSE_SHARE
+    return int(min(n_workers, max(1, table.n_stored // SPARSE_SHARE if table.is_sparse else dense)))
 
 
 def part_of_whole(table: BlockedTable, tol: float, effort: Effort) -> Part:
@@ -110,8 +110,7 @@ def _find(items: list[Points], _k: int, _told: list[Any], asked: tuple[float, Ef
     tol, effort = asked
     points = stacked(items)
     items.clear()
-    part = part_of(points, tol, effort=effort)
-    return part if _is_held(points, part) else Part(part.n_points, None, part.certificate)
+    return _held(points, part_of(points, tol, effort=effort))
 
 
 class Shared(NamedTuple):
@@ -168,16 +167,15 @@ def _conclude(items: list[Points], _k: int, told: list[Decisions], shared: Share
         return None
     leaders = np.flatnonzero(leader == np.arange(len(leader)))
     certificate = proof.certificate(U, leaders, leader, apart, tol)
-    part = Part(len(leader), take_rows(U, proof.rays), certificate)
-    return part if _is_held(U, part) else Part(len(leader), None, certificate)
+    return _held(U, Part(len(leader), take_rows(U, proof.rays), certificate))
 
 
-def _is_held(points: Points, part: Part) -> bool:
-    """Whether the rays are few enough to travel and to be held."""
+def _held(points: Points, part: Part) -> Part:
+    """The part, with its rays if these are few enough to travel and to be held."""
     if part.certificate is None:
-        return True
+        return part
     entries = points.nnz if sp.issparse(points) else len(part.certificate.rays) * points.shape[1]
-    return bool(entries <= HELD_RAYS)
+    return part if entries <= HELD_RAYS else replace(part, rays=None)
 
 
 def group_features(table: BlockedTable, tol: float) -> tuple[IntArray, float]:

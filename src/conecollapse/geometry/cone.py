@@ -166,9 +166,7 @@ class Cone:
         tol, effort = check_tol(tol), check_effort(effort)
         check_callable(progress, "progress")
         if (table := as_blocked(P)) is not None:
-            from conecollapse.geometry.streaming import part_of_table
-
-            return cls._of(part_of_table(table.transposed(), tol, effort=effort))
+            return cls.from_table(table.transposed(), tol, effort, n_jobs=n_jobs)
         points = as_points(P)
         warn_if_too_coarse(points.dtype, tol)
         with limit_threads(n_jobs):
@@ -584,8 +582,7 @@ class Cone:
 
     def project(self, Y: Any) -> FloatArray:
         """The point of the cone nearest to each row of ``Y``, as dense rows."""
-        projected = self.coefficients(Y, sparse=True) @ self.rays
-        return as_dense(projected)
+        return as_dense(self.coefficients(Y, sparse=True) @ self.rays)
 
     def residuals(self, Y: Any) -> FloatArray:
         """Distance of each row of ``Y`` from the cone, relative to the row's length (0 for zero
@@ -682,10 +679,7 @@ class Cone:
             )
         if not len(self.open_points):
             return self
-        with limit_threads(n_jobs):
-            from conecollapse.geometry.streaming import part_of_table
-
-            return Cone._of(part_of_table(table, self.tol))
+        return Cone.from_table(table, self.tol, n_jobs=n_jobs)
 
     def verify(self, P: Any, tol: float | None = None) -> Verdict:
         """Check every claim about ``P`` without any solver; raises `CertificateError` naming the

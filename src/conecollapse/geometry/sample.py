@@ -78,8 +78,7 @@ class Law(NamedTuple):
         if not len(U):
             raise InvalidInputError("all points that were drawn are zero; a cone needs others.")
         frame, dim = Frame.of(U), U.shape[1]
-        is_ray = not frame.T.shape[1]
-        return cls(np.zeros(dim), np.eye(dim)) if is_ray else cls(frame.centre, frame.T)
+        return cls(frame.centre, frame.T) if frame.T.size else cls(np.zeros(dim), np.eye(dim))
 
     def draw(self, count: int, rng: np.random.Generator) -> AnyArray:
         """Functionals as unit rows, in float32."""

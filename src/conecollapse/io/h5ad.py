@@ -280,6 +280,21 @@ def obs_column(data: Any, column: str, source: str, missing: str | None = None) 
     return as_names(values, "labels")
 
 
+def read_embedding(table: Any, key: str) -> AnyArray | None:
+    """Two finite numbers for each sample in ``obsm`` of the ``.h5ad`` file of a table; None where
+    it has none."""
+    path = Path(table.source)
+    if path.suffix.lower() != ".h5ad" or not path.is_file():
+        return None
+    with reading_hdf5(path) as file:
+        try:
+            places = np.asarray(file[f"obsm/{key}"][:, :2], np.float64)
+        except H5PY_RAISES:
+            return None
+    is_whole = places.shape == (table.n_samples, 2) and np.isfinite(places).all()
+    return places if is_whole else None
+
+
 def whole_h5ad(path: Path) -> Any:
     """The AnnData object in a file, all of it."""
     anndata = _anndata(path.name)

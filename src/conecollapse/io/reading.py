@@ -229,11 +229,15 @@ def _of_texts(
     words: Mapping[str, Any] | None,
 ) -> TableFile:
     """The counts of words of documents."""
-    from conecollapse.io.documents import count_words
+    from conecollapse.io.documents import FEW, count_words
 
     asked = dict(words or {})
     counts = count_words(texts, source, **asked)
-    left_out = f"; {counts.language} stop words are left out" if counts.language else ""
+    notes = [f"{counts.language} stop words are left out"] if counts.language else []
+    if len(texts.texts) >= FEW and "vocabulary" not in asked:
+        rare = "" if asked.get("min_df") is not None else "in few texts or "
+        notes.append(f"words {rare}in more than half of them are left out")
+    left_out = "".join(f"; {note}" for note in notes)
     return TableFile(
         counts.X,
         texts.names,

@@ -17,7 +17,16 @@ from conecollapse.clusters import NO_CLUSTER, largest_elsewhere
 from conecollapse.estimators._estimator import check_is_fitted
 from conecollapse.estimators._prepared import values_of
 from conecollapse.metrics import contingency
-from conecollapse.plots.style import BESIDE, SCALE, colour, evenly, figure, names_or_numbers, text
+from conecollapse.plots.style import (
+    BESIDE,
+    PALETTE,
+    SCALE,
+    colour,
+    evenly,
+    figure,
+    names_or_numbers,
+    text,
+)
 
 MAX_DOTS = 6000  # samples on a map
 MAX_ROWS, MAX_COLUMNS = 300, 80  # of a heat map
@@ -129,7 +138,7 @@ def draw_map(
 def _map(traces: list[go.Scatter], r: int, **axis: Any) -> go.Figure:
     axis |= {"visible": False, "constrain": "domain"}
     down = axis | {"scaleanchor": "x"}
-    return figure(traces, xaxis=axis, yaxis=down, height=560, showlegend=r <= 12)
+    return figure(traces, xaxis=axis, yaxis=down, height=560, showlegend=r <= len(PALETTE))
 
 
 def on_embedding(
@@ -139,13 +148,16 @@ def on_embedding(
     names: Any = None,
     target: Any = None,
     shares: FloatArray | None = None,
+    titles: Any = None,
 ) -> go.Figure:
     """Samples where an embedding has them; the number of each cluster stands at the median of its
-    samples."""
+    samples. ``titles`` are what a legend calls the clusters."""
     place = checked_places(embedding, len(labels))
     there = [k for k in range(n_clusters) if (labels == k).any()]
     middles = np.array([np.median(place[labels == k], axis=0) for k in there]).reshape(-1, 2)
     dots = _dots(labels, n_clusters, place, names, target, shares)
+    for k, title in enumerate([] if titles is None else titles):
+        dots[k].name = f"{k}: {text(title, BESIDE)}" if title else cluster_name(k)
     return _map([*dots, _numbers(middles, there)], n_clusters)
 
 

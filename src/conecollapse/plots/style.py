@@ -23,6 +23,14 @@ PALETTE = (
     "#a3c644",
     "#b22f4a",
     "#2f8f8f",
+    "#f0c000",
+    "#5b2a00",
+    "#ff8fb1",
+    "#003f5c",
+    "#b39ddb",
+    "#6b8e23",
+    "#000000",
+    "#c0c0c0",
 )
 SCALE = "Viridis"
 MAX_NAME = 40  # characters of a name in a figure
@@ -30,7 +38,7 @@ BESIDE = 24  # of a name beside a vertical axis, which leaves room for the figur
 
 
 def colour(cluster: int) -> str:
-    """Colour of a cluster; they repeat after twelve."""
+    """Colour of a cluster; they repeat after twenty."""
     return PALETTE[cluster % len(PALETTE)]
 
 

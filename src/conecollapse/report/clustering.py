@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from conecollapse import plots
-from conecollapse._errors import ConeCollapseError
+from conecollapse._errors import ConeCollapseError, first_of
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.clusters import NO_CLUSTER, cluster_sizes, largest_elsewhere
 from conecollapse.metrics import (
@@ -20,7 +20,7 @@ from conecollapse.metrics import (
     normalized_mutual_info_score,
     purity_score,
 )
-from conecollapse.plots.clusters import distances, draw_heat_map, draw_map
+from conecollapse.plots.clusters import distances, draw_heat_map, draw_map, on_embedding
 from conecollapse.plots.curves import draw_curve, draw_residuals, outlier_fence
 from conecollapse.plots.style import colour
 from conecollapse.report.parts import (
@@ -38,6 +38,7 @@ from conecollapse.report.parts import (
     Table,
     Text,
     how_it_was_made,
+    in_words,
     listed,
     short,
 )
@@ -53,8 +54,14 @@ LARGE = 1e100  # squares of numbers beyond it are none; the page is then in unit
 MAP = (
     "Each dot is a sample. At the corner of its cluster it is typical and belongs there alone;"
     " nearer to the middle it is less typical, and between corners it shares features with other"
-    " clusters. Clusters that are alike are neighbours. Dots are spread a little so that none hides"
+    " clusters. Clusters that are alike are neighbours. The corners are the clusters themselves, so"
+    " that separation is built in, whatever the data. Dots are spread a little so that none hides"
     " another."
+)
+LAYOUT = (
+    "Each dot is a sample, at its place in {}, which knows nothing of the clusters; colours are the"
+    " clusters. Where one colour lies in several places, or colours are mixed, the clusters are in"
+    " doubt."
 )
 HEAT = (
     "Rows are samples, ordered by cluster; columns are the features that distinguish the clusters."
@@ -101,7 +108,14 @@ class Subject:
 
     def leading(self, k: int, count: int) -> list[int]:
         """The features whose means lead the other clusters most."""
-        return [j for j in np.argsort(-self.lead[k], kind="stable")[:count] if self.lead[k, j] > 0]
+        if self.run.table.texts is None:
+            order = np.argsort(-self.lead[k], kind="stable")[:count]
+            return [j for j in order if self.lead[k, j] > 0]
+        return [top.column for top in self.run.markers(count)[k]]
+
+    def called(self, words: str) -> str:
+        """A sentence about samples and features in the words of what they are."""
+        return in_words(words, self.run.table)
 
 
 def contents(run: Any) -> Page:
@@ -114,19 +128,36 @@ def contents(run: Any) -> Page:
     found = Subject(run, lead, distances(table.X, labels, means))
     dots = draw_map(labels, means, run.shares, found.far, names=found.samples, target=run.target)
     heat = draw_heat_map(labels, means, table.X, found.samples, found.features)
+    wheel = Chart("map", dots, found.called(MAP))
+    first: Part = wheel
+    if run.layout is not None:
+        rows = run.layout.rows
+        target = None if run.target is None else np.asarray(run.target)[rows]
+        drawn = on_embedding(
+            labels[rows],
+            run.n_clusters,
+            run.layout.places,
+            found.samples[rows],
+            target,
+            run.shares[rows],
+            run.names,
+        )
+        first = Chart("layout", drawn, found.called(LAYOUT.format(run.layout.name)))
+    wheels = [] if run.layout is None else [Section("wheel", "Between the clusters", [wheel])]
     return Page(
         title=Path(str(table.source)).name,
         about="clusters" if run.cone is None else "clusters and rays",
-        sentences=_sentences(found),
-        picture=Chart("map", dots, MAP),
-        facts=_facts(run),
+        sentences=[found.called(sentence) for sentence in _sentences(found)],
+        picture=first,
+        facts=[],
         sections=[
             _clusters(found),
-            Section("table", "The table, in order", [Chart("heat", heat, HEAT)]),
+            *wheels,
+            Section("table", "The table, in order", [Chart("heat", heat, found.called(HEAT))]),
             *([] if run.target is None else [_known(run)]),
             _outliers(found),
             *([] if run.cone is None else [_rays(found)]),
-            _how(run),
+            _how(found),
         ],
     )
 
@@ -211,17 +242,8 @@ def _facts(run: Any) -> list[tuple[str, str]]:
 def _clusters(found: Subject) -> Section:
     run = found.run
     parts: list[Part] = []
-    if hasattr(run.model, "view_"):
-        gains, ratios = run.model.view_gains_, run.model.eigengap_ratios_
-        others = ", ".join(f"{name} {value:.3g}" for name, value in (gains or ratios).items())
-        why = (
-            "in which clusters predict counts best (nats for each count better than without"
-            f" clusters: {others})"
-            if gains
-            else "whose graph falls most clearly into clusters (eigengap ratios:"
-            f" {others}; smaller is clearer)"
-        )
-        parts.append(Text(f"Samples were compared in the view “{run.model.view_}”, {why}."))
+    if run.status["view"]:
+        parts.append(Text(found.called(run.status["view"])))
     if run.image_shape is not None:
         names = [f"cluster {k}" for k in range(run.n_clusters)]
         parts += [Text("The mean of each cluster:"), _pictures(names, run.means, run.image_shape)]
@@ -248,10 +270,11 @@ def _card(found: Subject, k: int) -> Card:
         texts.append(Markup("<b>Leading extreme rays:</b> {}").format(", ".join(rays) or "none"))
     typical = members[np.argsort(found.far[members], kind="stable")][:TYPICAL]
     names = found.samples[typical]
-    named = "" if run.guide is None else f": {run.guide.names(run.n_clusters)[k]}"
+    named = f": {run.names[k]}" if run.names[k] else ""
+    texts[:] = [text if isinstance(text, Markup) else found.called(text) for text in texts]
     box = Card(f"Cluster {k}{named}", texts, colour=colour(k))
     if run.image_shape is not None:
-        texts.append(Markup("<b>Most typical samples:</b>"))
+        texts.append(Markup("<b>{}</b>").format(found.called("Most typical samples:")))
         box.pictures = _pictures(names, run.table.X[typical], run.image_shape)
         return box
     if run.table.texts is not None:
@@ -260,7 +283,9 @@ def _card(found: Subject, k: int) -> Card:
             (str(name), snippet(run.table.texts[i])) for name, i in zip(names, typical, strict=True)
         ]
     else:
-        texts.append(Markup("<b>Most typical samples:</b> {}").format(", ".join(names)))
+        texts.append(
+            Markup("<b>{}</b> {}").format(found.called("Most typical samples:"), ", ".join(names))
+        )
     if leading:
         box.bars = _bars(found, k, leading)
         box.legend = ("mean in the cluster", "largest mean elsewhere")
@@ -311,10 +336,9 @@ def _outliers(found: Subject) -> Section:
         " 1.5 times the quartiles' spread)."
     )
     if worst:
-        more = f" and {len(worst) - TOP} more" if len(worst) > TOP else ""
         verb = "samples are far from their" if len(worst) > 1 else "sample is far from its"
-        names = ", ".join(found.samples[worst[:TOP]])
-        words = f"{len(worst)} {verb} cluster by Tukey's rule: {names}{more}."
+        names = first_of(found.samples[worst], TOP)
+        words = f"{len(worst)} {verb} cluster by Tukey's rule: {names}."
     spread = Chart(
         "residuals", draw_residuals(found.run.labels, found.run.n_clusters, far), DISTANCE
     )
@@ -377,8 +401,9 @@ def _ray_table(found: Subject) -> Table:
     return Table("rays", head, rows)
 
 
-def _how(run: Any) -> Section:
-    parts: list[Part] = []
+def _how(found: Subject) -> Section:
+    run = found.run
+    parts: list[Part] = [Pairs([(found.called(name), value) for name, value in _facts(run)])]
     if run.choice["rank_curve"]:
         drawn = draw_curve(run.choice["rank_curve"], run.n_clusters)
         parts.append(Chart("rank", drawn, f"The number of clusters: {run.choice['rank_reason']}"))

@@ -141,6 +141,20 @@ def how_it_was_made(parameters: Any, timings: Any, *before: Part) -> Section:
     return Section("how", "How it was made", [*before, Pairs(rows)])
 
 
+def in_words(sentence: str, table: Any) -> str:
+    """A sentence about samples and features in the words of what they are: texts and words, or
+    cells and genes of an ``.h5ad`` file or a folder of 10x Genomics."""
+    source = str(table.source).lower()
+    names = None
+    if table.texts is not None:
+        names = ("text", "word")
+    elif source.endswith(".h5ad") or "feature_bc_matrix" in source:
+        names = ("cell", "gene")
+    for word, name in zip(("sample", "feature"), names or (), strict=False):
+        sentence = sentence.replace(word, name).replace(word.capitalize(), name.capitalize())
+    return sentence
+
+
 def short(value: float, sign: str = "") -> str:
     """A number in few characters; ``sign="+"`` writes the sign of a positive one too.
 

@@ -43,6 +43,10 @@ SPREAD = Markup(
     " smallest is chosen. The band around a component holds every candidate within one unit of it"
     " (<code>spread.csv</code>). Their number, and how they were found, are not proven."
 )
+PURITY = (
+    "How many of 1024 random functionals are largest at each pixel: the purest pixels have most."
+    " Where no pixel near a component has any, the component rests on mixtures alone."
+)
 BAND = 0.2  # of a colour, in a band around its line
 PROVEN = Markup(
     "This is proven by <code>certificate.npz</code> beside this page; <code>conecollapse"
@@ -121,6 +125,8 @@ def _sure(run: Any) -> Section:
         Text(SPREAD),
         Table("candidates", ["candidate", "J"], rows),
     ]
+    if run.purity_map is not None:
+        parts += [Text(PURITY), images(run.purity_map, ["purity"])]
     return Section("sure", "How sure the components are", parts)
 
 

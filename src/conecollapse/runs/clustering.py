@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from conecollapse import estimators
 from conecollapse._errors import (
@@ -27,10 +28,12 @@ from conecollapse.clusters import (
     cluster_means,
     cluster_sizes,
     top_features,
+    topic_words,
 )
 from conecollapse.io import TableFile
-from conecollapse.runs.folder import CERTIFICATE, DOUBTED, FACTORS, FACTS, LABELS
+from conecollapse.runs.folder import CERTIFICATE, DOUBTED, FACTORS, FACTS, LABELS, NAMES
 from conecollapse.runs.guide import UNLABELED, Guide
+from conecollapse.runs.layout import Layout, lay_out
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
 from conecollapse.runs.run import (
     Checked,
@@ -41,12 +44,14 @@ from conecollapse.runs.run import (
     sizes,
     timed,
 )
-from conecollapse.runs.values import write_csv
+from conecollapse.runs.values import write_csv, write_markers
 
 if TYPE_CHECKING:
     from conecollapse.estimators import RankSelection
     from conecollapse.geometry.cone import Cone
 
+NAMED = 3  # features in the name of a cluster
+TOP = 50  # features listed for each cluster
 # the estimator of each method, and what it is made with
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "graph": ("GraphCCNMF", {}),
@@ -62,7 +67,10 @@ OF_THE_SEARCH = {
         "parameters.random_state",
         "results.converged",
         "results.status",
+        "results.view",
     ),
+    "what clusters are called": ("results.names",),
+    "where samples are drawn": ("results.layout",),
     "the choice of the number of clusters": ("results.rank_reason", "results.rank_curve"),
 }
 
@@ -89,10 +97,14 @@ class ClusterRun(Run):
         Of a sample, when the features are pixels.
     cone : Cone or None
         Of the features, certified, where it was asked for.
+    titles : (r,) array of str
+        What the clusters are called: by their features, or by the user.
+    layout : Layout or None
+        Where samples are drawn, without regard to clusters.
     choice : mapping
         Why there are so many clusters, and the scores of other numbers, when it was "auto".
-    status : {"converged": bool, "status": str}
-        How the iteration ended.
+    status : {"converged": bool, "status": str, "view": str}
+        How the iteration ended, and how samples were compared.
     model : estimator or None
         Fitted; None where the run was read from a folder.
     """
@@ -101,7 +113,7 @@ class ClusterRun(Run):
     form: ClassVar[Mapping[str, Any]] = {
         "preparation": FORM_OF_PREPARATION,
         "parameters": {"n_components": (int, "auto"), "method": str, "rays": bool},
-        "results": {"image_shape": (None, [int]), "converged": bool, "status": str},
+        "results": {"image_shape": (None, [int]), "converged": bool, "status": str, "view": str},
     }
     A: AnyArray
     labels: IntArray
@@ -109,6 +121,8 @@ class ClusterRun(Run):
     target: AnyArray | None = None
     guide: Guide | None = None
     image_shape: tuple[int, int] | None = None
+    titles: AnyArray | None = None
+    layout: Layout | None = None
     choice: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
     model: Any = None
@@ -132,6 +146,29 @@ class ClusterRun(Run):
         """The features that distinguish each cluster, by name."""
         return top_features(self.means, self.table.features, n_features)
 
+    @property
+    def names(self) -> list[str]:
+        """What the clusters are called: the titles, else the labels that guided, else the features
+        that lead them."""
+        if self.titles is not None:
+            return [str(title) for title in self.titles]
+        if self.guide is not None:
+            return [str(name) for name in self.guide.names(self.n_clusters)]
+        tops = self.markers(NAMED)
+        return [", ".join(top.name for top in some) for some in tops]
+
+    def markers(self, count: int = TOP, means: FloatArray | None = None) -> list[list[TopFeature]]:
+        """The features that distinguish each cluster by its mean; of texts the words that its
+        documents share and others lack, see `conecollapse.texts`."""
+        means, names = self.means if means is None else means, self.table.features
+        tops = top_features(means, names, means.shape[1] if self.table.texts else count)
+        if self.table.texts is None:
+            return [[top for top in some if top.lead > 0] for some in tops]
+        held = sp.csr_array((self.table.raw or self.table).X)
+        words = topic_words(held, self.labels, names, self.n_clusters, count)
+        by_name = [{top.name: top for top in some} for some in tops]
+        return [[of[word] for word in some] for of, some in zip(by_name, words, strict=True)]
+
     def facts(self) -> dict[str, Any]:
         """What was found, in numbers."""
         from conecollapse.certificates import relative_error
@@ -143,6 +180,8 @@ class ClusterRun(Run):
             "relative_error": relative_error(self.table.X, A, summed_by_cluster(A, self.table.X)),
             "orthogonality": float(np.abs(A.T @ A - np.eye(r)).max()),
             "image_shape": self.image_shape,
+            "names": self.names,
+            "layout": self.layout and self.layout.name,
             **self.status,
             **self.choice,
         }
@@ -167,6 +206,9 @@ class ClusterRun(Run):
             "A": self.A,
             "components": summed_by_cluster(self.A, self.table.X),
             "shares": self.shares,
+            "means": self.means,
+            "names": np.array(self.names, np.str_),
+            **({} if self.layout is None else self.layout.arrays()),
             **({} if self.target is None else {"target": self.target}),
             **({} if self.guide is None else self.guide.arrays()),
         }
@@ -177,8 +219,14 @@ class ClusterRun(Run):
         return found | cone_arrays(self.table, self.cone)
 
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
-        """Write labels.csv, doubted.csv where labels guided, and rays.csv where there is a cone."""
-        columns = {"sample": self.table.samples, "cluster": self.labels}
+        """Write labels.csv, names.csv, layout.csv and markers.csv, doubted.csv where labels guided,
+        and rays.csv where there is a cone."""
+        called = np.append(arrays["names"], "")[self.labels]
+        columns = {"sample": self.table.samples, "cluster": self.labels, "name": called}
+        write_csv(folder / NAMES, ["cluster", "name"], enumerate(arrays["names"].tolist()))
+        if "layout" in arrays:
+            Layout.write(folder, arrays, self.table.samples)
+        write_markers(folder, "cluster", arrays["means"], self.markers(TOP, arrays["means"]))
         columns |= {} if self.target is None else {"target": self.target}
         if self.guide is not None:
             given = self.guide.y
@@ -215,6 +263,8 @@ class ClusterRun(Run):
             guide=Guide.stored(stored, read.n_samples),
             image_shape=_stored_shape(shape, read.n_features),
             cone=stored.cone,
+            titles=_stored_titles(stored, r),
+            layout=_stored_layout(stored, read.n_samples),
             **stored.search,
             **stored.asked,
         )
@@ -246,6 +296,7 @@ def cluster(
     random_state: int | None = 0,
     image_shape: tuple[int, int] | None = None,
     rays: bool = False,
+    layout: bool = False,
     progress: Progress = None,
 ) -> ClusterRun:
     """Cluster the samples of ``table``.
@@ -272,6 +323,8 @@ def cluster(
         Of a sample, when the features are pixels; the table's own by default.
     rays : bool
         Also find and certify the cone of the features (`Cone.from_points`).
+    layout : bool
+        Also find where samples are drawn in a picture that knows nothing of the clusters.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
@@ -327,7 +380,13 @@ def cluster(
         labels = model.labels_ if known is None else labels_of(A)
         if known is not None:
             known.check(labels, A.shape[1], table.samples)
+        named = None if known is None else known.names(A.shape[1])
         shares = shares_of_clusters(cluster_means(table.X, labels, A.shape[1]), table.X)
+
+    drawn = None
+    if layout:
+        with timed(timings, "layout", progress):
+            drawn = lay_out(table, model)
 
     def run(cone: Cone | None) -> ClusterRun:
         return ClusterRun(
@@ -339,8 +398,14 @@ def cluster(
             guide=known,
             image_shape=shape,
             cone=cone,
+            titles=named,
+            layout=drawn,
             choice=facts_of_choice(rank),
-            status={"converged": bool(model.converged_), "status": str(model.status_)},
+            status={
+                "converged": bool(model.converged_),
+                "status": str(model.status_),
+                "view": _view_sentence(model),
+            },
             parameters=asked | {"rays": cone is not None},
             timings=timings,
             model=model,
@@ -356,6 +421,38 @@ def cluster(
         raise Interrupted(
             "interrupted while the cone was computed; the clusters were finished.", run(None)
         ) from None
+
+
+def _view_sentence(model: Any) -> str:
+    """How samples were compared, and why in this way; empty where they were not."""
+    if not hasattr(model, "view_"):
+        return ""
+    gains, ratios = model.view_gains_, model.eigengap_ratios_
+    others = ", ".join(f"{name} {value:.3g}" for name, value in (gains or ratios).items())
+    why = (
+        "in which clusters predict counts best (nats for each count better than without clusters:"
+        f" {others})"
+        if gains
+        else f"whose graph falls most clearly into clusters (eigengap ratios: {others}; smaller is"
+        " clearer)"
+    )
+    return f"Samples were compared in the view “{model.view_}”, {why}."
+
+
+def _stored_titles(stored: Stored, r: int) -> AnyArray:
+    stored.check_arrays({"names": ("U", (r,))})
+    return stored.arrays["names"]
+
+
+def _stored_layout(stored: Stored, n: int) -> Layout | None:
+    name = stored.facts["results"].get("layout")
+    if name is None:
+        return None
+    rows = stored.arrays.get("layout_rows", np.zeros(0, np.int64))
+    stored.check_arrays({"layout_rows": ("i", rows.shape), "layout": ("f", (*rows.shape, 2))})
+    if rows.ndim != 1 or not (np.diff(rows) > 0).all() or not 0 <= rows.min() <= rows.max() < n:
+        raise RunFolderError(f"layout_rows in {FACTORS} are no samples; it is damaged.")
+    return Layout(rows, stored.arrays["layout"], str(name))
 
 
 def labels_of(A: AnyArray) -> IntArray:

@@ -19,6 +19,7 @@ from conecollapse._errors import RunFolderError, argument
 from conecollapse._files import can_exchange, exchange, temporary_beside
 
 FORMAT = "conecollapse-run-5"
+LAYOUT, NAMES = "layout.csv", "names.csv"  # where samples are drawn; what clusters are called
 MODEL = "model.npz"  # what `predict` needs
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = (
     "labels.csv",
@@ -36,10 +37,22 @@ DOUBTED = "doubted.csv"  # labels that guided, and that the data speak against
 MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT = "maps.npy", "maps.hdr", "maps.img", "maps.mat"
 # arrays of factors.npz once more, in files for people and other programs
 COPIES = frozenset(
-    {LABELS, DOUBTED, RAYS, ENDMEMBERS, SPREAD, ABUNDANCES, NOVELTY, PROGRAMS, USAGES, MARKERS}
+    {
+        LABELS,
+        DOUBTED,
+        RAYS,
+        ENDMEMBERS,
+        SPREAD,
+        ABUNDANCES,
+        NOVELTY,
+        LAYOUT,
+        PROGRAMS,
+        USAGES,
+        MARKERS,
+    }
     | {MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT}
 )
-RUN_FILES = COPIES | {FACTORS, CERTIFICATE, FACTS, REPORT, MODEL}
+RUN_FILES = COPIES | {FACTORS, CERTIFICATE, FACTS, REPORT, MODEL, NAMES}
 
 
 def check_folder(folder: str | os.PathLike[str], *, force: bool = False) -> Path:

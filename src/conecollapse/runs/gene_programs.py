@@ -33,10 +33,10 @@ from conecollapse._types import AnyArray, FloatArray, Progress
 from conecollapse.clusters import TopFeature, top_features
 from conecollapse.io import TableFile
 from conecollapse.runs.clustering import check_clusters, chosen_rank, facts_of_choice
-from conecollapse.runs.folder import FACTORS, MARKERS, PROGRAMS, USAGES
+from conecollapse.runs.folder import FACTORS, PROGRAMS, USAGES
 from conecollapse.runs.preparing import FORM_OF_PREPARATION
 from conecollapse.runs.run import Checked, Run, Stored, sizes, timed
-from conecollapse.runs.values import write_csv
+from conecollapse.runs.values import write_csv, write_markers
 
 LOSS = "kullback-leibler"  # the loss for counts
 N_RUNS = 20
@@ -144,16 +144,21 @@ class ProgramsRun(Run):
         }
 
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
-        """Write programs.csv (features x programs), usages.csv (samples x programs) and
-        markers.csv."""
+        """Write programs.csv (features x programs), usages.csv (samples x programs, and the batch
+        where it is known) and markers.csv."""
         names = [f"program_{k}" for k in range(self.n_programs)]
         columns = [*arrays["spectra"].tolist(), *arrays["z_scores"].tolist()]
         heading = ["feature", *names, *(f"{name}_z" for name in names)]
         features = self.table.features.tolist()
         write_csv(folder / PROGRAMS, heading, zip(features, *columns, strict=True))
-        cells = zip(self.table.samples.tolist(), arrays["usages"].tolist(), strict=True)
-        write_csv(folder / USAGES, ["sample", *names], ([name, *row] for name, row in cells))
-        write_markers(folder, "program", arrays["spectra"], features)
+        cells = [self.table.samples.tolist(), *arrays["usages"].T.tolist()]
+        heading = ["sample", *names]
+        if self.batches is not None:
+            heading, cells = [*heading, "batch"], [*cells, self.batches.tolist()]
+        write_csv(folder / USAGES, heading, zip(*cells, strict=True))
+        tops = top_features(arrays["spectra"], self.table.features, TOP)
+        leading = [[top for top in some if top.lead > 0] for some in tops]
+        write_markers(folder, "program", arrays["spectra"], leading)
 
     @classmethod
     def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:  # noqa: ARG003
@@ -329,16 +334,3 @@ def gains_of_other_usages(X: Any, spectra: FloatArray, usages: FloatArray) -> Fl
         best = np.asarray(some @ spectra.T).max(axis=1)
         gains[rows] = best / np.where(sums > 0, sums, 1.0) - 1
     return gains
-
-
-def write_markers(folder: Path, what: str, profiles: FloatArray, names: Any) -> None:
-    """Write markers.csv: for each row of ``profiles`` the features that distinguish it, with its
-    value and the largest elsewhere."""
-    lists = top_features(profiles, names, TOP)
-    rows = (
-        (k, place, top.name, float(profiles[k, top.column]), profiles[k, top.column] - top.lead)
-        for k, tops in enumerate(lists)
-        for place, top in enumerate((top for top in tops if top.lead > 0), 1)
-    )
-    heading = [what, "rank", "feature", "value", "largest elsewhere"]
-    write_csv(folder / MARKERS, heading, ((*row[:4], float(row[4])) for row in rows))

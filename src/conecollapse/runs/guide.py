@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import CertificateError, InvalidInputError, argument, quoted
+from conecollapse._errors import CertificateError, InvalidInputError, argument, first_of, quoted
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.runs.run import Stored
@@ -113,8 +113,7 @@ class Guide:
 def guide_sentence(facts: Mapping[str, Any]) -> str:
     """What guided and what is doubted, for people; ``facts`` are those of `Guide.facts`."""
     each = [f"{name} {count}" for name, count in facts["classes"].items()]
-    more = f" and {len(each) - LISTED} more classes" if len(each) > LISTED else ""
-    counts = f"{', '.join(each[:LISTED])}{more}"
+    counts = first_of(each, LISTED, "more classes")
     total, doubted = sum(facts["classes"].values()), facts["doubted"]
     again = (
         f"{doubted} of them {'is' if doubted == 1 else 'are'} doubted (doubted.csv): the mean of"

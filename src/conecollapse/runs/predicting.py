@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import InvalidInputError, RunFolderError, argument, quoted
+from conecollapse._errors import InvalidInputError, RunFolderError, argument, first_of, quoted
 from conecollapse._types import AnyArray, Points
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.formats import same_layout
@@ -144,11 +144,10 @@ def _matched(table: TableFile, wanted: AnyArray) -> tuple[AnyArray | None, list[
     place = {str(name): j for j, name in enumerate(table.feature_names)}
     missing = [str(name) for name in wanted if str(name) not in place]
     if missing:
-        named = ", ".join(quoted(name) for name in missing[:LISTED])
+        named = first_of([quoted(name) for name in missing], LISTED)
         raise InvalidInputError(
             f"the new samples lack {len(missing)} of the {len(wanted)} features of the run"
-            f" ({named}{', ...' if len(missing) > LISTED else ''}); add them, with zeros where"
-            " nothing was counted."
+            f" ({named}); add them, with zeros where nothing was counted."
         )
     order = np.array([place[str(name)] for name in wanted])
     more = len(place) - len(order)

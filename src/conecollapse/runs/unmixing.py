@@ -21,7 +21,7 @@ from conecollapse._errors import (
     quoted,
 )
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, stack_rows
-from conecollapse._types import AnyArray, FloatArray, Points, Progress
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import (
     ApproximateCertificate,
     allowance,
@@ -53,6 +53,7 @@ from conecollapse.tables import as_table
 if TYPE_CHECKING:
     from conecollapse.geometry.cone import Cone
 
+FUNCTIONALS = 1024  # that the purity of samples is counted with
 CHUNK = 4096  # samples that are made dense at a time
 # of the noise of a feature: that of the smallest noise that is divided by, about 1e-4 of the data,
 # after a few subspaces
@@ -87,6 +88,8 @@ class UnmixRun(Run):
         How each was found, and its criterion J; the best first.
     spread : (r, n_features) array
         How far apart the candidates within one unit of J are.
+    purity : (n_samples,) array
+        How many of `FUNCTIONALS` random functionals are largest at each sample (`Cone.sample`).
     fixed : (k, n_features) array or None
         Known components, which are the first ones.
     """
@@ -117,6 +120,7 @@ class UnmixRun(Run):
     noise: AnyArray
     candidates: Sequence[tuple[str, float]]
     spread: AnyArray
+    purity: AnyArray
     cone: Cone = field(kw_only=True)
     wavelengths: AnyArray | None = None
     rank_reason: str | None = None
@@ -184,6 +188,13 @@ class UnmixRun(Run):
         return as_images(values, self.shape, self.spectra.left_out)
 
     @property
+    def purity_map(self) -> FloatArray | None:
+        """The purity of the samples as an image (height, width, 1), like `maps`."""
+        if self.shape is None:
+            return None
+        return as_images(self.purity[:, None] * 1.0, self.shape, self.spectra.left_out)
+
+    @property
     def names(self) -> list[str]:
         """ "component 0" and so on."""
         return [f"component {k}" for k in range(len(self.components))]
@@ -246,6 +257,7 @@ class UnmixRun(Run):
             "outliers": self.outliers,
             "feature_noise": self.noise,
             "spread": self.spread,
+            "purity": self.purity,
             **{name: array for name, array in optional.items() if array is not None},
         }
 
@@ -270,7 +282,7 @@ class UnmixRun(Run):
         """The spectra that the run was made from."""
         said, settings = stored.facts["data"], dict(stored.facts["preparation"])
         shape = settings.pop("shape")
-        layout = same_layout(source, said | {"text_column": None})
+        layout = same_layout(source, said | {"words": None})
         layout["features_in"] = said["features_in"]
         left_out = stored.arrays.get("left_out")
         # which pixels have no data is found again; which were masked was the user's choice
@@ -300,6 +312,7 @@ class UnmixRun(Run):
             rank_reason=said.get("rank_reason") if was_auto else None,
             candidates=[(one["name"], one["J"]) for one in said["candidates"]],
             spread=arrays["spread"],
+            purity=arrays["purity"],
             fixed=arrays["fixed"] if asked["fixed"] else None,
             parameters={name: asked[name] for name in cls.form["parameters"]},
             timings=stored.facts["timings"],
@@ -315,7 +328,7 @@ class UnmixRun(Run):
             f" {verdict.tol:.3g})."
         )
         unproven: dict[str, tuple[str, ...]] = {
-            "the candidates and their spread": ("results.candidates",)
+            "the candidates and their spread": ("results.candidates",),
         }
         if was_auto:
             unproven["the choice of the number of components"] = ("results.rank_reason",)
@@ -399,11 +412,22 @@ def unmix(
         rank_reason=model.reason_ if n_components == "auto" else None,
         candidates=model.candidates_,
         spread=model.spread_,
+        purity=_count_purity(table.X),
         fixed=fixed,
         parameters=asked,
         timings=timings,
         model=model,
     )
+
+
+def _count_purity(X: Points) -> IntArray:
+    """For each sample the number of random functionals that are largest there."""
+    from conecollapse.geometry.cone import Cone
+
+    drawn = Cone.sample(X, FUNCTIONALS, random_state=0)
+    purity = np.zeros(X.shape[0], np.int64)
+    purity[drawn.ray_indices] = drawn.counts
+    return purity
 
 
 def _read_fixed(file: Path, table: TableFile) -> FloatArray:
@@ -450,7 +474,7 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
     needed = {name: ("f", shape) for name, shape in shapes.items()}
     if asked["fixed"]:
         needed["fixed"] = "f", (asked["fixed"], m)
-    stored.check_arrays(needed | {"outliers": ("b", (n,))})
+    stored.check_arrays(needed | {"outliers": ("b", (n,)), "purity": ("i", (n,))})
     if asked["n_components"] not in (r, "auto") or (asked["closure"] and asked["sum_to_one"]):
         raise CertificateError(
             f"{FACTS} claims the parameters {quoted(asked)}, which no run has that ends with"
@@ -492,6 +516,12 @@ def _check_search(run: UnmixRun) -> None:
         )
     kept = samples[np.flatnonzero(~away)]
     noise = noise_of_features(kept, r)
+    purity = _count_purity(run.table.X)
+    for i in np.flatnonzero(purity != run.purity)[:1]:
+        raise CertificateError(
+            f"'purity' in {FACTORS} is {run.purity[i]} for the sample"
+            f" {quoted(str(run.table.samples[i]))}, but {FUNCTIONALS} functionals say {purity[i]}."
+        )
     off = np.abs(run.noise / noise - 1)
     for j in np.flatnonzero(~(off <= NOISE_PRECISION))[:1]:
         raise CertificateError(

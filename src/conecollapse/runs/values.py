@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conecollapse.runs.folder import MARKERS
+
 SIGNS = "=+-@＝＋－＠"  # noqa: RUF001 - some spreadsheets take the wide signs for the plain ones
 QUOTE = "'"
 
@@ -72,3 +74,19 @@ def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> 
         for row in rows:
             cells = [harmless(cell) if isinstance(cell, str) else repr(cell) for cell in row]
             (quoted if any("\r" in str(cell) for cell in cells) else plain).writerow(cells)
+
+
+def write_markers(folder: Path, what: str, profiles: Any, lists: Sequence[Sequence[Any]]) -> None:
+    """Write markers.csv: for each row of ``profiles`` the features that distinguish it (`lists` of
+    `TopFeature`), with its value and the largest elsewhere."""
+    heading = [what, "rank", "feature", "value", "largest elsewhere"]
+    rows = (
+        (k, place, top.name, float(profiles[k, top.column]), _elsewhere(profiles, k, top.column))
+        for k, tops in enumerate(lists)
+        for place, top in enumerate(tops, 1)
+    )
+    write_csv(folder / MARKERS, heading, rows)
+
+
+def _elsewhere(profiles: Any, k: int, column: int) -> float:
+    return max((float(row[column]) for j, row in enumerate(profiles) if j != k), default=0.0)

@@ -57,7 +57,7 @@ from conecollapse._progress import teller
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
 from conecollapse.certificates import ApproximateCertificate
 from conecollapse.factorization.orthogonal import prepared
-from conecollapse.factorization.orthogonal.clamped import Known
+from conecollapse.factorization.orthogonal.clamped import ClampedClusters
 from conecollapse.factorization.orthogonal.constraints import Constraints
 from conecollapse.factorization.orthogonal.em import disjoint_error
 from conecollapse.factorization.restarts import Starts, best_of_starts
@@ -87,7 +87,7 @@ class ConeFactorization:
     H: AnyArray  # (r, n_features)
     error: float  # |X - A H|^2
     rays: Factorization  # stage 2, of the weighted rays
-    known: Known | None = None  # how labels were used, where there were any
+    clamped: ClampedClusters | None = None  # how labels were used, where there were any
 
 
 def ccnmf(
@@ -114,14 +114,14 @@ def ccnmf(
     rays = _scaled(X, indices, d / lengths)
     _warn_of_orthant(cone)
     _check_reach(rays, starts.r)
-    known = Known.of(X, rays, constraints, **stopping)
-    run = prepared(solver, rays, **stopping) if known is None else known.run
+    clamped = ClampedClusters.of(X, rays, constraints, **stopping)
+    run = clamped or prepared(solver, rays, **stopping)
     stage2 = best_of_starts(run, rays, starts)
     A = stage2.W
     S = stage2.H / d.astype(X.dtype)
     H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)
     error = disjoint_error(X, A, H) if solver == "em" else squared_error(X, A, H)
-    return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2, known)
+    return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2, clamped)
 
 
 def _scaled(X: Table, indices: IntArray, scale: FloatArray) -> Table:

@@ -41,14 +41,7 @@ from conecollapse.factorization.initial_factors import spectral_embedding
 from conecollapse.factorization.orthogonal import prepared
 from conecollapse.factorization.orthogonal.clamped import ClampedClusters, Judgement
 from conecollapse.factorization.orthogonal.constraints import Constraints
-from conecollapse.factorization.orthogonal.evidence import (
-    Diffusion,
-    Evidence,
-    Ridge,
-    Seeds,
-    Source,
-    pooled,
-)
+from conecollapse.factorization.orthogonal.evidence import Seeds, diffused_labels, pooled, ridge
 from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.factorization.result import Factorization
 from conecollapse.geometry.cone import Cone
@@ -67,8 +60,6 @@ from conecollapse.tables.diffused import N_PROBES
 DAMPING = 0.6  # share that each step of the diffusion keeps; 0.5 to 0.8 give the same clusters
 # shares with which samples are diffused for the evidence of labels, and labels themselves
 FAR, FARTHER = 0.9, 0.99
-# weights of the sources of evidence until labels that are left out say more
-PRIOR = (1 / 3, 1 / 3, 1 / 3, 0.0)
 ACCURACY = 1e-4  # of the diffusion where it is applied and not formed
 # samples up to which the diffusion is formed; with more of them applying it is faster
 FORMED_N = 600
@@ -126,12 +117,6 @@ class Placement:
         if self.loads is not None:
             C = C + np.asarray(unit_rows(samples)[0] @ self.loads)
         return np.asarray(C, np.float64), near
-
-    def reordered(self, order: IntArray) -> Placement:
-        """With the clusters in this order."""
-        loads = None if self.loads is None else self.loads[:, order]
-        judgement = None if self.judgement is None else self.judgement.ordered(order)
-        return replace(self, images=self.images[:, order], loads=loads, judgement=judgement)
 
     def decide(self, scores: AnyArray, near: Sparse) -> FloatArray:
         """Log-probabilities of the clusters for new samples from their scores and the evidence of
@@ -199,7 +184,7 @@ def graph_ccnmf(
         if constraints is None
         else _clamped(rays.table, choice, embedding, constraints.merged(group), stopping)
     )
-    run = prepared(solver, rays.table, **stopping) if clamped is None else clamped
+    run = clamped or prepared(solver, rays.table, **stopping)
     init, n_init = starts.init, starts.n_init
     starts = replace(
         starts,
@@ -238,28 +223,22 @@ def _clamped(
     table: Table, choice: Choice, embedding: AnyArray, constraints: Constraints, stopping: Stopping
 ) -> ClampedClusters:
     """EM-ONMF under constraints, with evidence where there are labels."""
-    if not constraints.n_classes:
-        return ClampedClusters(table, constraints, **stopping)
-    return ClampedClusters(
-        table,
-        constraints,
-        graph_evidence(choice.N, choice.samples, embedding, Seeds.of(constraints.labels)),
-        **stopping,
-    )
+    evidence = None
+    if constraints.n_classes:
+        seeds = Seeds.of(constraints.labels)
+        evidence = graph_evidence(choice.N, choice.samples, embedding, seeds)
+    return ClampedClusters(table, constraints, evidence, **stopping)
 
 
-def graph_evidence(N: Sparse, samples: Points, embedding: AnyArray, seeds: Seeds) -> Evidence:
-    """What labels say: ridges on the embedding, on the samples diffused and not, and the labels
+def graph_evidence(N: Sparse, samples: Points, embedding: AnyArray, seeds: Seeds) -> FloatArray:
+    """What labels say: ridges on the embedding and on the diffused samples, and the labels
     diffused."""
     B = samples if is_sparse(samples) else samples - samples.mean(axis=0)
     B = unit_rows(B)[0].astype(np.float32)
     far = DiffusedTable(N, FAR, B, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
-    near, plain, spectral = (
-        Ridge(samples, seeds)
-        for samples in (far, as_table(B), as_table(embedding.astype(np.float32)))
-    )
-    sources: list[Source] = [spectral, near, Diffusion(N, FARTHER, seeds, ACCURACY), plain]
-    return pooled(sources, seeds, PRIOR)
+    tables = as_table(embedding.astype(np.float32)), far
+    logs = [ridge(table, seeds).logs(table) for table in tables]
+    return pooled([*logs, diffused_labels(N, FARTHER, seeds, ACCURACY)])
 
 
 @dataclass(frozen=True)
@@ -270,42 +249,28 @@ class _Rays:
     cone: Cone
     weights: FloatArray  # (c,) of the columns of B that are rays: d_k / length
     row_weights: FloatArray
-    n_columns: int  # of B
+    n_features: int | None = None  # the columns of B; None where B is the identity
+    diffused: DiffusedTable | None = None  # the table, where B is not the identity
 
     def images(self, S: AnyArray) -> AnyArray:
         """``P B S'`` with the rows as long as the diffusion leaves them."""
-        raise NotImplementedError
+        if self.diffused is not None:
+            return self.diffused.unscaled_times(S.T)
+        return self.table @ S.T / self.row_weights.astype(self.table.dtype)[:, None]
 
     def loads(self, S: AnyArray) -> AnyArray | None:
-        """What a sample's own row of B adds to its product with S."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class _FeatureRays(_Rays):
-    table: DiffusedTable
-
-    def images(self, S: AnyArray) -> AnyArray:
-        return self.table.unscaled_times(S.T)
-
-    def loads(self, S: AnyArray) -> AnyArray:
-        loads = np.zeros((self.n_columns, len(S)), np.float32)
+        """What a sample's own row of B adds to its product with S; nothing where B is the identity,
+        since only the sample itself has its column."""
+        if self.n_features is None:
+            return None
+        loads = np.zeros((self.n_features, len(S)), np.float32)
         loads[self.cone.ray_indices] = self.weights[:, None] * S.T
         return loads
 
 
-@dataclass(frozen=True)
-class _GraphRays(_Rays):
-    def images(self, S: AnyArray) -> AnyArray:
-        return self.table @ S.T / self.row_weights.astype(self.table.dtype)[:, None]
-
-    def loads(self, S: AnyArray) -> None:
-        """A sample's own column is one that only it has."""
-
-
 def _diffused_features(
     choice: Choice, row_weights: FloatArray, weighting: str, graph: GraphOptions, make_cone: Any
-) -> _FeatureRays:
+) -> _Rays:
     """The features of a sparse table, diffused, with rows of unit length."""
     B = CsrTable(sp.csr_array(unit_rows(choice.samples)[0]))
     cone = make_cone(B)
@@ -322,7 +287,8 @@ def _diffused_features(
         accuracy=ACCURACY,
         dtype=np.float32,
     )
-    return _FeatureRays(table, cone, d / lengths[cone.ray_indices], row_weights, B.shape[1])
+    weights = d / lengths[cone.ray_indices]
+    return _Rays(table, cone, weights, row_weights, B.shape[1], table)
 
 
 def _diffused_graph(
@@ -331,7 +297,7 @@ def _diffused_graph(
     weighting: str,
     graph: GraphOptions,
     make_cone: Any,  # noqa: ARG001
-) -> _GraphRays:
+) -> _Rays:
     """The columns of the diffusion, as they are or at unit length: B is the identity, and its cone
     the orthant."""
     N, damping = choice.N, graph.damping
@@ -341,9 +307,8 @@ def _diffused_graph(
     if n <= graph.formed:
         P = diffused(N, damping)
         weights = np.ones(n) if weighting == "mass" else 1 / np.linalg.norm(P, axis=0)
-        return _GraphRays(
-            DenseTable(P * weights * row_weights[:, None]), cone, weights, row_weights, n
-        )
+        table: Table = DenseTable(P * weights * row_weights[:, None])
+        return _Rays(table, cone, weights, row_weights)
     weights = np.ones(n)
     if weighting != "mass":
         weights = 1 / DiffusedTable(N, damping, accuracy=ACCURACY, dtype=np.float32).column_lengths
@@ -358,7 +323,7 @@ def _diffused_graph(
         n_probes=n_probes,
         dtype=np.float32,
     )
-    return _GraphRays(table, cone, weights, row_weights, n)
+    return _Rays(table, cone, weights, row_weights)
 
 
 def distinct_samples(

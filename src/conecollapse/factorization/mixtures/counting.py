@@ -1,14 +1,11 @@
-r"""How many components a mixture has: four estimates that look at different things, need not agree,
-and make a choice together.
+r"""How many components a mixture has: three estimates that look at different things, need not
+agree, and make a choice together.
 
 - *Clearance*: components of minimum volume at each rank. As long as every component is real, each
   lies clear of the cone of the others; one component too many lies in, or near, that cone. From the
   rank at which the smallest distance is largest, the last before it falls below `CLEAR`, and at
   most what the noise allows. (At lower ranks components are mixtures themselves, and may lie
   close.)
-- *Volume*: the elbow of the path of the volume of these components, at unit length, over the ranks.
-  Each real component takes about its distance from the others off the volume; the first that is not
-  real takes nearly all. The rank before the largest fall of the logarithm.
 - *Spectrum*: the rank before the largest fall of the singular values of the samples divided by the
   root of their length.
 - *Noise*: the noise of each feature is estimated by regression on all other features (as
@@ -48,16 +45,14 @@ MOST_FEATURES = 2000  # that are regressed on each other
 
 @dataclass(frozen=True)
 class Counts:
-    """The choice, the four estimates, and what they rest on."""
+    """The choice, the three estimates, and what they rest on."""
 
     chosen: int
     clearance: int
-    volume: int | None  # None where there is one candidate only
     spectrum: int
     # None where there are too few samples for the regression, or too many features
     noise: int | None
     clearances: FloatArray  # of each candidate
-    volumes: FloatArray  # logarithms, of each candidate
 
 
 def count_components(points: Points, ranks: IntArray) -> Counts:
@@ -67,13 +62,10 @@ def count_components(points: Points, ranks: IntArray) -> Counts:
     scaled = scaled_columns(points, 1 / sizes)
     s = _singular_values(scaled)
     rank = int((s > RANK * s[0]).sum())
-    clearances, volumes = np.zeros(len(ranks)), np.full(len(ranks), -np.inf)
+    clearances = np.zeros(len(ranks))
     for k in np.flatnonzero(ranks <= rank):
         U, _ = unit_rows(unmix(scaled, int(ranks[k]), tol=1e-4).result.H)
         clearances[k] = _clearance(U)
-        volumes[k] = float(
-            np.log(np.maximum(np.linalg.svd(U, compute_uv=False), np.finfo(np.float64).tiny)).sum()
-        )
     first = int(clearances.argmax())
     low = np.flatnonzero(clearances[first:] < CLEAR)
     last = first + max(int(low[0]) - 1, 0) if len(low) else len(ranks) - 1
@@ -90,7 +82,7 @@ def count_components(points: Points, ranks: IntArray) -> Counts:
     clear, spectrum = int(ranks[last]), int(ranks[int(falls.argmax())])
     near = ranks[(ranks >= spectrum) & (ranks <= spectrum + BEYOND)]
     chosen = int(near[np.abs(near - clear).argmin()])
-    return Counts(chosen, clear, _elbow(ranks, volumes), spectrum, above, clearances, volumes)
+    return Counts(chosen, clear, spectrum, above, clearances)
 
 
 def _singular_values(points: Points) -> FloatArray:
@@ -99,15 +91,6 @@ def _singular_values(points: Points) -> FloatArray:
     X = root_scaled(points)
     K = as_dense(X @ X.T if X.shape[0] < X.shape[1] else X.T @ X)
     return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(K)[::-1], 0.0)))
-
-
-def _elbow(ranks: IntArray, volumes: FloatArray) -> int | None:
-    """The rank before the largest fall of the logarithm of the volume, for each component added."""
-    usable = int(np.isfinite(volumes).sum())  # ranks above that of the data have no volume
-    if usable < 2:
-        return None
-    falls = -np.diff(volumes[:usable]) / np.diff(ranks[:usable])
-    return int(ranks[int(falls.argmax())])
 
 
 def _clearance(U: FloatArray) -> float:

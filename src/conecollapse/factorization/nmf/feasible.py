@@ -27,8 +27,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import ConvexHull
 
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, FloatArray
 
 # in which the ranges of rank 3 are looked up, beside those of the corners and of the components
 DIRECTIONS = 720
@@ -92,7 +93,7 @@ def _rank_two(
 def _rank_three(
     data: FloatArray, unit: FloatArray
 ) -> tuple[list[FloatArray], FloatArray, FloatArray]:
-    outer, inner = _polygon(unit), _hull(data[:, :2])
+    outer, inner = _polygon(unit), data[ConvexHull(data[:, :2]).vertices, :2]
     centre = inner.mean(axis=0)
     middle = _Middle(outer, inner, centre)
     points = np.eye(3)[:, :2]
@@ -241,20 +242,3 @@ def _polygon(unit: FloatArray) -> FloatArray:
         > 1e-12 * np.abs(corners).max()
     )
     return corners[apart]
-
-
-def _hull(points: FloatArray) -> FloatArray:
-    """The corners of the convex hull, anticlockwise (Andrew's monotone chain)."""
-    order: IntArray = np.lexsort((points[:, 1], points[:, 0]))
-    halves = []
-    for way in (order, order[::-1]):
-        chain: list[int] = []
-        for k in way:
-            while len(chain) > 1:
-                a, b = points[chain[-1]] - points[chain[-2]], points[k] - points[chain[-1]]
-                if a[0] * b[1] - a[1] * b[0] > 0:
-                    break
-                chain.pop()
-            chain.append(int(k))
-        halves.append(chain[:-1])
-    return points[np.array(halves[0] + halves[1])]

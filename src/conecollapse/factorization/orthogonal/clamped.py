@@ -9,7 +9,8 @@ EM-ONMF (`conecollapse.factorization.orthogonal.em`) maximises the sum of square
 with :math:`q_{ik}` a probability of class k for sample i that the labels give
 (`conecollapse.factorization.orthogonal.evidence`), over the clusterings in which labelled samples
 have their class, and groups and pairs are as they must. A step gives each group its best allowed
-cluster while those it is kept apart from stay where they are, so this sum never falls.
+cluster while those it is kept apart from stay where they are, so this sum never falls. The first
+step begins with the class of largest :math:`q_{ik}` for each sample.
 
 The probabilities :math:`p_{ik} \propto \exp(t z_{ik}^2 / |x_i|^2)` say what the clusters alone
 would choose. Their sharpness is t = c t', with t' such that the largest of them is 0.7 on average
@@ -17,34 +18,24 @@ for the clusters that are found without labels, as it is for a source of evidenc
 in the clusters. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of
 sample i.
 
-**Two ways to use labels.** *Named clusters*: EM-ONMF without labels finds the clusters, and each
-class takes one, so that the sum of
+*Named clusters*. Of the clusters that are found without labels each class takes one, so that the
+sum of
 
 .. math:: \frac{1}{n_k} \#\{\text{labels of class } k \text{ in cluster } j\} + \sum_{i \text{ in }
    j} q_{ik} \Big/ \sum_i q_{ik}
 
-over all classes k and their clusters j is largest (a linear assignment). No other sample changes
-its cluster. *Guided clusters*: EM-ONMF of the sum above begins with the class of largest
-:math:`q_{ik}` for each sample. Where classes are clear clusters nothing is better than to name
-them; where they are not, guided clusters are better.
-
-Named clusters are taken unless the labels speak against them. Labels that are not in the cluster
-with their name are *missed*. Named clusters are *clear* if they miss two labels at most, or one in
-ten, and less than half: a few labels may be of untypical samples, more say that classes share a
-cluster or are split, which guided clusters repair. With less than two labels for each class on
-average they may miss none: then a label that is missed is all that is known of its class.
-
-**The trust in guided clusters** follows from the share s of the labels that named clusters find,
-beyond the one in r that any clusters find: c is the geometric mean of 8, with the weight
-:math:`(s - 1/r) / (1 - 1/r)`, and 1/4. If s is 1/r or less, c is 1/4: the clusters have nothing to
-do with the classes.
+over all classes k and their clusters j is largest (a linear assignment). The trust follows from the
+share s of the labels that are in the cluster with their name, beyond the one in r that any clusters
+find: c is the geometric mean of 8, with the weight :math:`(s - 1/r) / (1 - 1/r)`, and 1/4. If s is
+1/r or less, c is 1/4: the clusters have nothing to do with the classes. With more clusters than
+classes the first step begins with the named clusters, and those that are left stand for classes
+that no label names.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
@@ -57,25 +48,20 @@ from conecollapse.factorization.orthogonal.constraints import UNKNOWN, Constrain
 from conecollapse.factorization.orthogonal.em import Clusters, State, disjoint_factors
 from conecollapse.factorization.orthogonal.evidence import (
     FLOOR,
-    Evidence,
     Linear,
-    Ridge,
     Seeds,
     pooled,
     probabilities,
+    ridge,
     sharpness,
 )
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Table
 
-# trust in guided clusters, relative to one source of evidence: where named clusters find all
-# labels, and where they find no more than any clusters would
+# trust in clusters, relative to one source of evidence: where named clusters find all labels, and
+# where they find no more than any clusters would
 GUIDED, DOUBTED = 8.0, 0.25
-NAMED = 64.0  # in named clusters: the evidence decides only where they do not
-UNTYPICAL = 10  # one label in so many may be outside the cluster of its class
-FEW_MISSED = 2  # labels that may be outside in any case, if they are less than half
-SEVERAL = 2  # labels for each class, on average, with fewer of which none may be outside
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
 
 
@@ -98,112 +84,64 @@ class Judgement:
         logs = self.sharpness * shares + np.log(evidence + FLOOR)
         return np.where((shares > 0) | ~(shares > 0).any(axis=1, keepdims=True), logs, -np.inf)
 
-    def ordered(self, order: IntArray) -> Judgement:
-        """With the clusters in this order."""
-        return replace(
-            self,
-            memberships=self.memberships[:, order],
-            chosen=self.chosen[:, order],
-            evidence=self.evidence[:, order],
-        )
-
 
 class ClampedClusters(Clusters):
-    """EM-ONMF of one table under constraints and evidence for the classes.
-
-    With more clusters than classes, guided clusters begin with the named ones. Those that are left
-    stand for classes that no label names.
-    """
+    """EM-ONMF of one table under constraints, and evidence for the classes, (n_samples, n_classes),
+    where there are labels; ``linear`` is the rule that labels give for new samples."""
 
     def __init__(
         self,
         X: Table,
         constraints: Constraints,
-        evidence: Evidence | None = None,
+        evidence: FloatArray | None = None,
+        linear: Linear | None = None,
         **stopping: Unpack[Stopping],
     ) -> None:
         super().__init__(X, **stopping)
-        self.constraints, self.evidence = constraints, evidence
-        self.scale = self.trust = 1.0  # t' and c
+        self.constraints, self.evidence, self.linear = constraints, evidence, linear
+
+    @classmethod
+    def of(
+        cls, X: Table, table: Table, constraints: Constraints | None, **stopping: Unpack[Stopping]
+    ) -> ClampedClusters | None:
+        """For ``table``, with evidence from a ridge on the rows of X; None without constraints."""
+        if constraints is None:
+            return None
+        if not constraints.n_classes:
+            return cls(table, constraints, **stopping)
+        linear = ridge(X, Seeds.of(constraints.labels))
+        return cls(table, constraints, pooled([linear.logs(X)]), linear, **stopping)
 
     def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization:
         """The factorization with the smallest objective that these clusterings lead to; with labels
-        the better way to use them."""
+        the one that begins with them."""
         if self.evidence is None:
             self._bonus = np.zeros((self.X.shape[0], r))
-            rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
-            best = first_of_best(
-                (self._iterate(labels, r) for labels in starts),
-                lambda run: (run.state.objective, rounding),
-            )
         else:
-            best = self._with_labels(self._without_labels(starts, r), r)
+            starts = [self._use_evidence(self.evidence, starts, r)]
+        rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
+        best = first_of_best(
+            (self._iterate(labels, r) for labels in starts),
+            lambda run: (run.state.objective, rounding),
+        )
         self.labels = best.state.labels
         A, S = disjoint_factors(self.X, self.labels, best.state.scores, r)
         error = max(self.norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
         return Factorization.of(A, S, best.state.objective, best, self.norm2, error)
 
-    def _without_labels(self, starts: Iterable[IntArray], r: int) -> IntArray:
-        """The clusters without labels, which also set the scale."""
+    def _use_evidence(self, q: FloatArray, starts: Iterable[IntArray], r: int) -> IntArray:
+        """Let it count beside clusters as sharp as those without labels; where to begin."""
         plain = Clusters(self.X, self.gram, **self.stopping).best_of(starts, r)
-        self.scale = sharpness(self._shares(self._scores(plain.H)))
-        return np.asarray(plain.W.argmax(axis=1))
-
-    def _with_labels(self, plain: IntArray, r: int) -> Trace[State]:
-        """Named clusters, or guided ones where the labels speak against them."""
-        labels = self.constraints.labels
-        known, named = np.flatnonzero(labels != UNKNOWN), self._named(plain, r)
-        share = float((named[known] == labels[known]).mean())
-        if self._are_clear(len(known), round((1 - share) * len(known))):
-            return self._keep_named(named, r)
-        self._use_evidence(r, trust_of(share, r))
-        q = self._evidence.probabilities
-        return self._iterate(q.argmax(axis=1) if q.shape[1] == r else named, r)
-
-    def _are_clear(self, n_labels: int, missed: int) -> bool:
-        """Whether named clusters miss no more of the labels than untypical samples explain."""
-        if n_labels < SEVERAL * self.constraints.n_classes:
-            return not missed
-        return 2 * missed < n_labels and missed <= max(FEW_MISSED, n_labels // UNTYPICAL)
-
-    @property
-    def _evidence(self) -> Evidence:
-        assert self.evidence is not None
-        return self.evidence
-
-    def _named(self, plain: IntArray, r: int) -> IntArray:
-        """The clusters renumbered by the classes that labels and evidence give them."""
-        q, labels = self._evidence.probabilities, self.constraints.labels
-        known = np.flatnonzero(labels != UNKNOWN)
+        known = np.flatnonzero(self.constraints.labels != UNKNOWN)
+        labels = self.constraints.labels[known]
         votes = q / np.maximum(q.sum(axis=0), np.finfo(float).tiny)
-        votes[known, labels[known]] += (
-            1 / np.bincount(labels[known], minlength=q.shape[1])[labels[known]]
-        )
-        return matched(plain, votes, r)
-
-    def _keep_named(self, named: IntArray, r: int) -> Trace[State]:
-        """Named clusters, which only those samples leave of which something else is known."""
-        self._use_evidence(r, NAMED)
-        labels = self._feasible(named, r)
-        own = self._table(labels, self.lengths.astype(self.X.dtype), r)[
-            np.arange(len(labels)), labels
-        ]
-        run = copy.copy(self)
-        run.constraints = replace(
-            self.constraints, labels=self._fill_empty(labels, np.maximum(own, 0), r)[0]
-        )
-        return run._iterate(run.constraints.labels, r)
-
-    def _use_evidence(self, r: int, trust: float) -> None:
-        """Let the clusters count so much beside the evidence."""
-        self.trust = trust
-        self._log_evidence = np.log(for_clusters(self._evidence.probabilities, r) + FLOOR)
+        votes[known, labels] += 1 / np.bincount(labels)[labels]
+        named = matched(plain.W.argmax(axis=1), votes, r)
+        trust = trust_of(float((named[known] == labels).mean()), r)
+        self.sharpness = trust * sharpness(self._shares(self._scores(plain.H)))
+        self._log_evidence = np.log(for_clusters(q, r) + FLOOR)
         self._bonus = np.square(self.lengths)[:, None] * self._log_evidence / self.sharpness
-
-    @property
-    def sharpness(self) -> float:
-        """The t of the probabilities that the clusters give."""
-        return self.trust * self.scale
+        return np.asarray(q.argmax(axis=1)) if q.shape[1] == r else named
 
     def judgement(self, found: Factorization) -> Judgement | None:
         """How the samples were judged, if there was evidence."""
@@ -211,16 +149,12 @@ class ClampedClusters(Clusters):
             return None
         shares = self._shares(self._scores(found.H))
         p = probabilities(self.sharpness * shares + self._log_evidence)
-        known = self.constraints.labels != UNKNOWN
-        p[known] = np.eye(p.shape[1])[self.constraints.labels[known]]
-        chosen = self.labels[:, None] == np.arange(p.shape[1])
-        return Judgement(
-            p,
-            chosen,
-            for_clusters(self.evidence.probabilities, p.shape[1]),
-            shares.max(axis=1),
-            self.sharpness,
-        )
+        labels, clusters = self.constraints.labels, np.arange(p.shape[1])
+        known = labels != UNKNOWN
+        p[known] = labels[known, None] == clusters
+        evidence = for_clusters(self.evidence, p.shape[1])
+        chosen = self.labels[:, None] == clusters
+        return Judgement(p, chosen, evidence, shares.max(axis=1), self.sharpness)
 
     def _scores(self, H: AnyArray) -> AnyArray:
         """Of every sample in the directions of the rows of H."""
@@ -310,7 +244,7 @@ def for_clusters(q: AnyArray, r: int) -> FloatArray:
 
 
 def trust_of(share: float, r: int) -> float:
-    """The trust in guided clusters, of which this share of the labels has the name.
+    """The trust in clusters, of which this share of the labels has the name.
 
     Examples
     --------
@@ -339,29 +273,3 @@ def matched(labels: IntArray, q: AnyArray, r: int) -> IntArray:
     number[clusters] = classes
     number[number == UNKNOWN] = np.arange(q.shape[1], r)
     return np.asarray(number[labels])
-
-
-@dataclass(frozen=True)
-class Known:
-    """EM-ONMF under constraints, and the linear rule that labels give for new samples, if there are
-    labels."""
-
-    run: ClampedClusters
-    linear: Linear | None
-
-    @classmethod
-    def of(
-        cls, X: Table, table: Table, constraints: Constraints | None, **stopping: Unpack[Stopping]
-    ) -> Known | None:
-        """For ``table``, with evidence from a ridge on the rows of X; None without constraints."""
-        if constraints is None:
-            return None
-        if not constraints.n_classes:
-            return cls(ClampedClusters(table, constraints, **stopping), None)
-        seeds = Seeds.of(constraints.labels)
-        ridge = Ridge(X, seeds)
-        evidence = pooled([ridge], seeds)
-        linear = replace(
-            ridge.linear(np.ones(len(seeds.index), bool)), power=float(evidence.weights[0])
-        )
-        return cls(ClampedClusters(table, constraints, evidence, **stopping), linear)

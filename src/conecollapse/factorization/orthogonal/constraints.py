@@ -85,12 +85,6 @@ class Constraints:
             )
         return constrained(labels, group[self.must], cannot)
 
-    def without(self, samples: IntArray) -> Constraints:
-        """With the labels of these samples forgotten; what pairs imply for them stays."""
-        labels = self.labels.copy()
-        labels[samples] = UNKNOWN
-        return constrained(labels, self.must, self.cannot)
-
     def of(self, kept: IntArray) -> Constraints:
         """Of these samples alone; pairs with others are dropped, but what they imply for these
         stays."""

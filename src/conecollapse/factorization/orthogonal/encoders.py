@@ -4,18 +4,19 @@ diffused graph; and how a few labels decide between clusters."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.affinity.kinds import find, known_samples
 from conecollapse.factorization.nmf.row_solver import solve
-from conecollapse.factorization.orthogonal.clamped import Judgement, for_clusters
-from conecollapse.factorization.orthogonal.constraints import UNKNOWN, Constraints
-from conecollapse.factorization.orthogonal.evidence import Linear
+from conecollapse.factorization.orthogonal.clamped import ClampedClusters, Judgement, for_clusters
+from conecollapse.factorization.orthogonal.constraints import UNKNOWN
+from conecollapse.factorization.orthogonal.evidence import Linear, probabilities
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Equations, Table
 
 Decide = Callable[[AnyArray], AnyArray]  # from scores to what the cluster is chosen by
@@ -27,26 +28,27 @@ class LabelRule:
 
     judgement: Judgement
     linear: Linear
-    n_clusters: int
     places: dict[bytes, int]  # of the labelled samples
     labels: IntArray  # of these
 
     @classmethod
     def of(
-        cls, X: Table, judgement: Judgement | None, linear: Linear | None, known: Constraints | None
+        cls, X: Table, clamped: ClampedClusters | None, found: Factorization
     ) -> LabelRule | None:
         """For labelled samples of X; None without labels."""
-        if judgement is None or linear is None or known is None:
+        judgement = None if clamped is None else clamped.judgement(found)
+        if clamped is None or clamped.linear is None or judgement is None:
             return None
-        labelled = np.flatnonzero(known.labels != UNKNOWN) if X.in_memory else np.zeros(0, int)
+        labels = clamped.constraints.labels
+        labelled = np.flatnonzero(labels != UNKNOWN) if X.in_memory else np.zeros(0, int)
         places = known_samples(X.rows(labelled)) if len(labelled) else {}
-        n_clusters = judgement.memberships.shape[1]
-        return cls(judgement, linear, n_clusters, places, known.labels[labelled])
+        return cls(judgement, clamped.linear, places, labels[labelled])
 
     def decision(self, rows: Table, lengths: FloatArray) -> Decide:
         """What chooses the clusters of these rows from their scores; ``lengths`` are those of the
         rows as they are scored."""
-        evidence = for_clusters(self.linear.probabilities(rows), self.n_clusters)
+        q = probabilities(self.linear.logs(rows))
+        evidence = for_clusters(q, self.judgement.memberships.shape[1])
         safe = np.where(lengths > 0, lengths, 1.0)[:, None]
         index = find(rows, self.places) if self.places else np.full(len(safe), -1)
 
@@ -57,10 +59,6 @@ class LabelRule:
             return logs
 
         return decide
-
-    def reordered(self, order: IntArray) -> LabelRule:
-        """With the clusters in this order, classes first."""
-        return replace(self, judgement=self.judgement.ordered(order))
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,6 @@ class OneCluster:
     def __call__(self, rows: Table) -> AnyArray:
         decide = None if self.rule is None else self.rule.decision(rows, rows.row_lengths)
         return one_cluster_codes(rows.row_equations(self.H), decide)
-
-    def reordered(self, order: IntArray) -> Self:
-        rule = None if self.rule is None else self.rule.reordered(order)
-        return replace(self, H=self.H[order], rule=rule)
 
 
 @dataclass(frozen=True)
@@ -103,10 +97,6 @@ class OverRays:
             return one_cluster_codes(equations)
         on_rays = rows.columns(self.rays, np.sqrt(self.squares) / self.lengths)
         return one_cluster_codes(equations, self.rule.decision(rows, on_rays.row_lengths))
-
-    def reordered(self, order: IntArray) -> Self:
-        rule = None if self.rule is None else self.rule.reordered(order)
-        return replace(self, S=self.S[order], rule=rule)
 
 
 @dataclass(frozen=True)
@@ -136,10 +126,6 @@ class OverGraph:
             decide = partial(self.placement.decide, near=near)
         codes[new] = one_cluster_codes(equations, decide) if self.is_disjoint else solve(equations)
         return codes
-
-    def reordered(self, order: IntArray) -> Self:
-        placement = self.placement.reordered(order)
-        return replace(self, S=self.S[order], A=self.A[:, order], placement=placement)
 
 
 def one_cluster_codes(equations: Equations, decide: Decide | None = None) -> AnyArray:

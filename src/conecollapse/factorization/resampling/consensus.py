@@ -7,9 +7,9 @@ length:
 1. *Outliers*. A component that the data determine has one like it in nearly every other run. The
    mean distance from the nearest 30 % of n_runs others is small for these; components for which it
    is larger than a threshold are left out.
-2. *Groups*. k-means with cosines, from the components of each of the ten best runs as centres; the
-   grouping with the largest sum of cosines counts. No randomness is needed, since a run is a good
-   set of centres.
+2. *Groups*. k-means, from the components of each of the ten best runs as centres; the grouping with
+   the smallest sum of squared distances counts. No randomness is needed, since a run is a good set
+   of centres.
 3. *Consensus*. The median of each group, entry by entry.
 
 The consensus is the start of one last factorization, of the whole table, so that the result is a
@@ -24,11 +24,11 @@ import numpy as np
 
 from conecollapse._linalg import unit_rows
 from conecollapse._types import BoolArray, FloatArray, IntArray
+from conecollapse.factorization.kmeans import lloyd
 from conecollapse.factorization.resampling.matching import matched
 
 NEIGHBOURS = 0.3  # of n_runs: how many others a component is compared with (Kotliar et al.)
 BEST_RUNS = 10  # whose components are tried as centres
-MAX_ROUNDS = 100  # of k-means
 BLOCK = 1024  # rows of distances at once
 
 
@@ -85,20 +85,7 @@ def _mean_distances(U: FloatArray, near: int) -> FloatArray:
 
 
 def _grouped(U: FloatArray, starts: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The best grouping of the unit rows from these sets of centres, and its centres."""
-    found = [_k_means(U, centres) for centres in starts]
-    return max(found, key=lambda one: one[2])[:2]  # the first of equals
-
-
-def _k_means(U: FloatArray, centres: FloatArray) -> tuple[IntArray, FloatArray, float]:
-    groups = np.full(len(U), -1)
-    cosines = U @ centres.T
-    for _ in range(MAX_ROUNDS):
-        new = cosines.argmax(axis=1)
-        if (new == groups).all():
-            break
-        groups = new
-        sums = np.array([U[groups == k].sum(axis=0) for k in range(len(centres))])
-        centres = np.where(np.any(sums, axis=1, keepdims=True), unit_rows(sums)[0], centres)
-        cosines = U @ centres.T
-    return groups, centres, float(cosines.max(axis=1).sum())
+    """The best grouping of the unit rows from these sets of centres, and the set that led to it."""
+    groups, within = lloyd(U, starts)
+    best = int(within.argmin())  # the first of equals
+    return groups[best], starts[best]

@@ -1,5 +1,4 @@
-"""How many components of a plain NMF: by held-out entries, by shuffled data, and for mixtures by
-how clear they are of each other."""
+"""How many components of a plain NMF: by held-out entries and by shuffled data."""
 
 from __future__ import annotations
 
@@ -9,39 +8,12 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import BoolArray, FloatArray, IntArray
-from conecollapse.factorization.mixtures.counting import BEYOND, CLEAR, count_components
 from conecollapse.factorization.resampling.heldout import hold_out
 from conecollapse.factorization.resampling.rank_selection import Fits, RankSelection, tied
 from conecollapse.tables import Table
 
 ENOUGH_FEATURES = 2000  # for "heldout"
 ALL_WHOLE = 2.0**53  # from here on every float64 is a whole number, so that being one says nothing
-
-
-def mixture(X: Table, ranks: IntArray) -> RankSelection:
-    """The rank up to which components lie clear of each other, within reach of the fall of the
-    singular values."""
-    filled = X.rows(np.flatnonzero(X.filled))
-    counts = count_components(filled.array.astype(np.float64, copy=False), ranks)
-    estimates = {
-        f"clearance of the components (at least {CLEAR:g})": counts.clearance,
-        "elbow of the volume": counts.volume,
-        "singular values": counts.spectrum,
-        "noise": counts.noise,
-    }
-    said = ", ".join(
-        f"the {what} suggest{'' if what == 'singular values' else 's'} {count}"
-        for what, count in estimates.items()
-        if count is not None
-    )
-    agree = set(estimates.values()) <= {counts.chosen, None}
-    reason = (
-        "the rank that the clearance suggests, not below that of the singular values and at most"
-        f" {BEYOND} above it; {said}{'' if agree else ': they disagree'}"
-    )
-    return RankSelection(
-        counts.chosen, "mixture", ranks, counts.clearances, np.zeros(len(ranks)), None, reason
-    )
 
 
 def heldout(

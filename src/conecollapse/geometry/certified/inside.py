@@ -25,6 +25,7 @@ from conecollapse._nnls.factor import dot, new_state, restore, solve_transposed
 from conecollapse._nnls.products import subtract_rows
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
+from conecollapse.geometry.certified.proof import Combinations
 
 MOST_RAYS = 2048  # whose products with each other take 32 MiB
 # points times rays times dimensions: searching these takes some tens of milliseconds
@@ -60,9 +61,7 @@ class Listed(NamedTuple):
     W: FloatArray
 
 
-def inside_known(
-    Z: FloatArray, rays: IntArray, points: IntArray
-) -> dict[int, tuple[IntArray, FloatArray]]:
+def inside_known(Z: FloatArray, rays: IntArray, points: IntArray) -> Combinations:
     """Combinations of ``rays`` for those of ``points`` that are inside their cone, as far as they
     are found; all are rows of Z.
 
@@ -80,7 +79,7 @@ def inside_known(
     if (row_norms(left) <= ZERO * row_norms(Z[sample])).mean() < WORTHWHILE:
         return {}
     known = Rays(R, R @ R.T)
-    found: dict[int, tuple[IntArray, FloatArray]] = {}
+    found: Combinations = {}
 
     def work(start: int, stop: int) -> None:
         for a in range(start, stop, AT_ONCE):

@@ -25,6 +25,9 @@ from conecollapse.certificates import (
 # place
 SPARSE_SHARE = 2
 
+# of points by their numbers: the points that each needs, and coefficients
+Combinations = dict[int, tuple[IntArray, FloatArray]]
+
 
 @dataclass(frozen=True)
 class Decisions:
@@ -35,7 +38,7 @@ class Decisions:
 
     sure: BoolArray  # proven to be rays, whatever the others are
     # of leaders that are no rays; some may lean on points that are not sure
-    combination: dict[int, tuple[IntArray, FloatArray]]
+    combination: Combinations
     families: tuple[Witnesses, ...]  # the witnesses of the sure rays; ``of`` are leaders
 
     @classmethod
@@ -104,7 +107,7 @@ class Proof:
     dim: int
     families: tuple[Witnesses, ...] = ()  # the witnesses of sure rays; ``of`` are leaders
     # of redundant leaders, over rays
-    combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    combination: Combinations = field(default_factory=dict)
     witness: dict[int, FloatArray] = field(default_factory=dict)  # of rays that were settled
     # a ray that is clear of other rays only -> the leader that its witness separates from these
     weak: dict[int, int] = field(default_factory=dict)

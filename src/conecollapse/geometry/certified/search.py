@@ -36,6 +36,7 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
 from conecollapse.geometry.certified.inside import inside_known
+from conecollapse.geometry.certified.proof import Combinations
 
 NEAR = 0.5  # a point is listed if its value is above this share of that of the point itself
 # roundoffs that a lead must exceed, as a share of |r|: about 1e-6 in float32
@@ -53,8 +54,6 @@ UNDECIDED, RAY, REDUNDANT = 0, 1, -1
 
 # of each ray the functional, in round coordinates
 Functionals = dict[int, FloatArray]
-# of each redundant point the combination, over the lifted points
-Combinations = dict[int, tuple[IntArray, FloatArray]]
 
 
 def search(

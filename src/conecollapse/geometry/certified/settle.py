@@ -35,8 +35,8 @@ from conecollapse._linalg import (
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.near import NearPoints
-from conecollapse.geometry.certified.proof import Decisions, Proof
-from conecollapse.geometry.certified.supports import Combinations, solve_over_contained
+from conecollapse.geometry.certified.proof import Combinations, Decisions, Proof
+from conecollapse.geometry.certified.supports import solve_over_contained
 from conecollapse.geometry.certified.witness import EPS, confirm, least_shift, project
 
 BELOW_TOL = 0.999  # a residual must stay below tol by this factor

@@ -39,7 +39,7 @@ from conecollapse.geometry.certified.cost import (
 from conecollapse.geometry.certified.dense import decide_dense
 from conecollapse.geometry.certified.lists import Lists, stored_columns
 from conecollapse.geometry.certified.private import private_coordinates
-from conecollapse.geometry.certified.proof import Decisions
+from conecollapse.geometry.certified.proof import Combinations, Decisions
 from conecollapse.geometry.certified.sweeps import FEW_LOOKS, MAX_LOOKS, descend_by_sweeps
 from conecollapse.geometry.certified.witness import CLEAR, LEAST_LIFT, needed_lift
 
@@ -55,7 +55,6 @@ ZERO = 0.02  # share of tol up to which the residual of a small problem counts a
 
 # of each ray a functional on its support, as coordinates and values, and a lift
 Functionals = dict[int, tuple[AnyArray, FloatArray, float]]
-Combinations = dict[int, tuple[IntArray, FloatArray]]
 
 
 def decide_by_supports(
