@@ -83,24 +83,24 @@ def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room): 
             stamp[idx[a + t]] = i
             counts[t] = post_ptr[idx[a + t] + 1] - post_ptr[idx[a + t]]
         while True:
-            t = np.argmin(counts[:size])
+            at = np.argmin(counts[:size])
             visits += size
-            if counts[t] == COVERED:
+            if counts[at] == COVERED:
                 break
-            counts[t] = COVERED
-            contained, looked = _contained_holder(lists, i, idx[a + t], stamp)
+            counts[at] = COVERED
+            contained, looked = _contained_holder(lists, i, idx[a + at], stamp)
             visits += looked
             if contained >= 0:
                 _cover(idx, a, ptr[contained], ptr[contained + 1], counts)
                 continue
             if visits > room:
                 break
-            L, looked = _choose_lift(lists, i, idx[a + t], stamp)
+            L, looked = _choose_lift(lists, i, idx[a + at], stamp)
             visits += looked
-            if lists.val[a + t] > needed_distance * np.sqrt(
+            if lists.val[a + at] > needed_distance * np.sqrt(
                 1.0 + L * L * (len(post_ptr) - 1 - size)
             ):
-                coordinate[i], lift[i] = idx[a + t], L
+                coordinate[i], lift[i] = idx[a + at], L
                 break
             if visits > room:
                 break
