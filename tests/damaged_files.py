@@ -10,6 +10,7 @@ package, and the largest memory. ``--only h5ad`` keeps to readers with that in t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import json
 import os
@@ -210,9 +211,10 @@ class Worker:
                 text=True,
             )
             self.answers = queue.Queue()
-            threading.Thread(
+            self.listener = threading.Thread(
                 target=self.listen, args=(self.process, self.answers), daemon=True
-            ).start()
+            )
+            self.listener.start()
         self.process.stdin.write(json.dumps([door, str(path)]) + "\n")
         self.process.stdin.flush()
         answer = self.wait_for_answer()
@@ -249,6 +251,10 @@ class Worker:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+            self.listener.join()
+            self.process.stdout.close()
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
             self.process = None
 
 

@@ -254,13 +254,6 @@ def test_shrinkage_predicts_missing_entries_that_an_exact_fit_gets_wrong(model):
     )
 
 
-def test_tables_of_low_rank_are_not_shrunk(planted):
-    X, missing, _ = planted
-    model = HierarchicalNMF(3, random_state=0, tol=1e-7).fit(np.where(missing, np.nan, X))
-    assert model.shrinkage_ == 0
-    assert HierarchicalNMF(3, random_state=0).fit(X).shrinkage_ == 0
-
-
 @quiet
 @pytest.mark.parametrize(
     ("seed", "shape", "known"),
@@ -275,7 +268,7 @@ def test_nearly_exact_tables_are_not_shrunk_whatever_marks_missing_entries(seed,
         fresh(model).fit(np.where(is_known, X, np.nan)),
         fresh(model, missing="unstored").fit(sp.csr_array(np.where(is_known, X, 0))),
     )
-    assert dense.shrinkage_ == sparse.shrinkage_ == 0
+    assert dense.shrinkage_ == sparse.shrinkage_ == fresh(model).fit(X).shrinkage_ == 0
 
 
 def test_held_out_entries_are_missing_in_any_storage():
@@ -366,23 +359,6 @@ def test_unstored_entries_of_sparse_tables_can_be_missing(model, planted):
     )
     from_svd = fresh(model, missing="unstored", tol=1e-7, max_iter=1000).fit(S)
     assert from_svd.relative_err_ < 0.1
-
-
-@quiet
-@pytest.mark.parametrize(
-    "model", MODELS[:4], ids=lambda model: f"{type(model).__name__}-{getattr(model, 'loss', '')}"
-)
-def test_a_sample_of_weight_two_is_two_samples_and_one_of_weight_zero_is_none(model):
-    rng = np.random.default_rng(2)
-    X = rng.random((15, 8))
-    s = np.array([0, 1, 2] * 5)
-    H = rng.random((2, 8))
-    weighted = fresh(model, 2, init=H, tol=1e-12, max_iter=3000).fit(X, sample_weight=s)
-    repeated = fresh(model, 2, init=H, tol=1e-12, max_iter=3000).fit(np.repeat(X, s, axis=0))
-    assert np.isclose(weighted.reconstruction_err_, repeated.reconstruction_err_, rtol=1e-5)
-    assert np.isclose(weighted.relative_err_, repeated.relative_err_, rtol=1e-5)
-    # the sample of weight zero too
-    assert np.allclose(weighted.embedding_, weighted.transform(X), atol=1e-5)
 
 
 STARTS = ["auto", "random", "nndsvd", "nndsvdar", "spectral", "components", "pair", "labels"]
@@ -806,20 +782,6 @@ def test_held_out_entries_need_folds_and_no_estimator():
         select_rank(np.arange(1.0, 7.0).reshape(3, 2), [1, 2], "heldout", n_runs=4)
     with pytest.raises(InvalidInputError, match="takes no estimator"):
         select_rank(TABLE, [2, 3], "heldout", estimator=OrthogonalNMF())
-
-
-def test_a_sample_of_weight_k_is_like_k_samples_in_sparse_nmf():
-    rng = np.random.default_rng(0)
-    X = rng.random((20, 3)) @ rng.random((3, 8)) + 0.05
-    copies = rng.integers(1, 4, 20)
-    settings = {"alpha": 0.1, "tol": 1e-10, "max_iter": 2000, "random_state": 0}
-    weighted = SparseNMF(3, **settings).fit(X, sample_weight=copies)
-    repeated = SparseNMF(3, **settings).fit(np.repeat(X, copies, axis=0))
-    np.testing.assert_allclose(
-        np.repeat(weighted.embedding_, copies, axis=0), repeated.embedding_, rtol=1e-4, atol=1e-4
-    )
-    np.testing.assert_allclose(weighted.components_, repeated.components_, rtol=1e-4, atol=1e-4)
-    assert weighted.relative_err_ == pytest.approx(repeated.relative_err_, rel=1e-5)
 
 
 def test_weights_of_entries_leave_the_penalties_of_sparse_nmf():

@@ -69,9 +69,13 @@ def test_all_zero(door, P):
 def test_bad_tol(tol):
     with pytest.raises(
         InvalidInputError,
-        match=r"tol must be a number above 0 and below 1; got|tol = 1e-16 is below 1e-10",
+        match=r"tol must be a number above 0 and below 1; got|tol = 1e-16 is below 1e-10, the least"
+        r" that can be proven in float64; pass that or more\.",
     ):
         Cone.from_points(np.eye(2), tol=tol)
+    if tol is not None:  # the tolerance of the cone
+        with pytest.raises(InvalidInputError, match=r"tol"):
+            Cone.from_points(np.eye(2)).verify(np.eye(2), tol=tol)
 
 
 def test_points_of_another_dimension():

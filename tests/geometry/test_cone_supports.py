@@ -16,7 +16,12 @@ from conecollapse.geometry.certified import Decisions
 from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.certified.lists import Lists, stored_columns
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
-from conecollapse.geometry.certified.supports import decide_by_supports
+from conecollapse.geometry.certified.supports import (
+    Scratch,
+    _lift_functional,
+    contained_points,
+    decide_by_supports,
+)
 from conecollapse.geometry.certified.sweeps import MAX_LOOKS, descend_by_sweeps, polish
 
 pytestmark = pytest.mark.own
@@ -86,6 +91,26 @@ def test_whatever_a_point_contains_sweeps_decide_it_as_scipy_does():
             np.testing.assert_allclose(r, x - h @ slices if r.any() else 0, atol=1e-12)
             assert r @ x > 0 or np.linalg.norm(x - h @ slices) <= 1e-10 * np.linalg.norm(x)
             assert (slices @ r).max() <= 1e-15
+
+
+@pytest.mark.parametrize("density", [0.1, 0.5, 0.95])
+def test_the_kernels_of_supports_can_be_called_from_python(density):
+    """With the scratch of their lists they do what they say, one point after the other: contained
+    points by definition, and a functional that is not positive on any other point."""
+    rng = np.random.default_rng(0)
+    P = (rng.random((60, 9)) < density) * rng.random((60, 9))
+    P[:, 0] += ~P.any(axis=1)
+    U = sp.csr_array(unit(P))
+    lists, has = Lists.of(U), P > 0
+    scratch, allowed = Scratch.of(lists), rng.random(60) < 0.7
+    for i in range(60):
+        wanted = [j for j in np.flatnonzero(allowed) if j != i and not (has[j] & ~has[i]).any()]
+        assert sorted(contained_points(lists, allowed, i, scratch)) == wanted
+        size = int(has[i].sum())
+        f, lift, _ = _lift_functional(lists, i, rng.standard_normal(size), np.ones(size), scratch)
+        values = U[:, has[i]] @ f - lift * (U @ ~has[i])
+        assert np.delete(values, i).max() <= 0
+        assert not scratch.sums.any()
 
 
 def test_points_decided_at_the_same_time_do_not_lean_on_each_other():

@@ -405,7 +405,7 @@ MISTAKES = [
             (".npz", "npy._names"),
             (".csv", "delimited.detect_layout"),
             (".csv", "delimited._append_numbers"),
-            (".tsv", "text.read_text"),
+            (".tsv", "delimited.read_text"),
             (".mtx", "market._sizes"),
             (".mtx", "market.MtxSource._entries"),
             (".parquet", "frames.from_frame"),

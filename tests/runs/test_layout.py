@@ -57,6 +57,29 @@ def test_topics_are_called_by_words_that_their_texts_share(tmp_path):
     assert ", ".join(markers[markers["cluster"] == 1]["feature"][:3]) == run.names[1]
 
 
+def test_names_that_the_user_wrote_are_used_by_the_page_the_labels_and_obs(
+    tmp_path, run, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    adata = anndata.AnnData(sp.csr_matrix(rng.poisson(5 * BLOCKS).astype(np.float32)))
+    adata.write_h5ad("cells.h5ad")
+    assert run("cluster", "cells.h5ad", "-k", "3", "--no-report")[0] == 0
+    names = tmp_path / "cells-clusters" / "names.csv"
+    names.write_text("cluster,name\n0,T cells\n2,B cells\n1,<b>\n")
+    code, out, err = run("report", "cells-clusters", "--write-h5ad", "named.h5ad")
+    assert code == 0, err
+    assert "0: T cells; 1: <b>; 2: B cells" in out
+    labels = pd.read_csv(tmp_path / "cells-clusters" / "labels.csv")
+    assert set(labels["name"]) == {"T cells", "B cells", "<b>"}
+    written = anndata.read_h5ad("named.h5ad").obs["conecollapse"]
+    assert written.astype(str).tolist() == labels["name"].tolist()
+    assert "Cluster 0: T cells" in (tmp_path / "cells-clusters" / "report.html").read_text("utf-8")
+    assert run("verify", "cells-clusters")[0] == 0
+    assert run("predict", "cells-clusters", "cells.h5ad")[0] == 0
+    names.write_text("cluster,name\n0,T cells\n")
+    assert "names the clusters [0]; the run has 0 to 2" in run("report", "cells-clusters")[2]
+
+
 def test_fourteen_clusters_have_fourteen_colours():
     assert len(set(PALETTE)) == len(PALETTE) >= 14
 

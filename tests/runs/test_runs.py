@@ -26,8 +26,7 @@ from conecollapse import (
 )
 from conecollapse.io import read_table
 from conecollapse.runs import Interrupted, check_folder, cluster, prepare, rays, save, verify
-from conecollapse.runs.hashes import feature_hashes
-from conecollapse.runs.run import checksum, rank_candidates
+from conecollapse.runs.run import checksum, feature_hashes, rank_candidates
 from conecollapse.runs.values import original
 
 rng = np.random.default_rng(0)

@@ -41,6 +41,7 @@ COMMANDS = {
     "unmix": "unmix",
     "novelty": "novelty",
     "predict": "predict",
+    "report": "report",
     "verify": "verify",
     "warm": "installed",
     "datasets": "datasets",

@@ -226,7 +226,7 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._fitted = Fitted(
             H,
             data.unit,
-            solution.encoder.reordered(order),
+            solution.encoder,
             self.label_weights_,
             source.forget(),
             skips_empty=problem.kept is not None,
@@ -235,6 +235,7 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             names=problem.names,
             fixed=solution.fixed,
             weighted_by=data.weighted_by,
+            order=order,
         )
         W = problem.among_all(W.T).T
         W[data.empty] = 0

@@ -44,6 +44,7 @@ class Fitted:
     names: Names | None = None  # of clusters, where there were labels
     fixed: Fixed | None = None
     weighted_by: str = ""  # what made entries count differently in `fit`, for messages
+    order: IntArray | None = None  # of what the encoder gives; None: that of the components
 
     def working(self, X: Table) -> tuple[Table | None, BoolArray]:
         """Checked samples in the unit of the fit, and which of them are not all zero; None if there
@@ -66,6 +67,7 @@ class Fitted:
         codes = np.zeros((X.shape[0], len(self.components)))
         if table is not None:
             rows = self.encoder(self.source.place(table))
+            rows = rows if self.order is None else rows[:, self.order]
             codes[filled if len(rows) == filled.sum() else slice(None)] = rows
         if not np.isfinite(codes).all():
             raise InvalidInputError(f"{TOO_LARGE} its encodings leave the range of floating point.")

@@ -168,14 +168,9 @@ def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, Any
         return None
     given = np.array([values[i] for i in known], object)
     if all(isinstance(value, Real) for value in given):
+        _check_size(given.tolist(), known)
         given = np.array(given.tolist())
-        given = given.astype(np.int64) if given.dtype == bool else given
-        for i in np.flatnonzero(np.isinf(given) | (given >= 2**63))[:1]:
-            raise InvalidInputError(
-                f"y has the label {given[i]} for sample {known[i]}; use smaller numbers, or -1 if"
-                " it is unknown."
-            )
-        if (given % 1 != 0).any():
+        if given.dtype.kind == "f" and (given % 1 != 0).any():
             return None
         given = given.astype(np.int64)
     try:
@@ -188,6 +183,16 @@ def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, Any
     labels = np.full(n, UNKNOWN)
     labels[known] = numbers.ravel()
     return labels, classes
+
+
+def _check_size(numbers: list[Any], samples: list[int]) -> None:
+    """Refuse labels that int64 cannot hold."""
+    for number, sample in zip(numbers, samples, strict=True):
+        if not -(2**63) <= number < 2**63:
+            raise InvalidInputError(
+                f"y has the label {number} for sample {sample}; use smaller numbers, or -1 if it is"
+                " unknown."
+            )
 
 
 def _as_vector(y: Any, n: int) -> AnyArray:

@@ -140,7 +140,7 @@ class MixtureNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         order = np.argsort(-mass, kind="stable")
         W, H = np.ascontiguousarray(W[:, order]), np.ascontiguousarray(H[order])
         W[data.empty] = 0.0
-        self._fitted = Fitted(H, data.unit, encoder.reordered(order))
+        self._fitted = Fitted(H, data.unit, encoder, order=order)
         self.feature_noise_, self.outliers_ = noise, left_out
         equations, lengths = data.table.row_equations(H), data.table.row_lengths
         nearest = _squared_errors(equations, lengths, solve_rows(equations.G, equations.C))

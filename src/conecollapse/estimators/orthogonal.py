@@ -246,9 +246,8 @@ class OrthogonalNMF(BaseNMF):
         self.orthogonality_ = orthogonality(solution.result.W)
         empty = problem.data.empty
         if judgement is not None:
-            judged = judgement.ordered(order)
-            shares = problem.among_all(judged.memberships[group].T).T
-            chosen = problem.among_all(judged.chosen[group].T).argmax(axis=0)
+            shares = problem.among_all(judgement.memberships[group][:, order].T).T
+            chosen = problem.among_all(judgement.chosen[group][:, order].T).argmax(axis=0)
             # the evidence took them to a cluster that explains nothing of them
             unplaced = (self.labels_ == NO_CLUSTER) & ~empty
             self.labels_[unplaced] = chosen[unplaced]

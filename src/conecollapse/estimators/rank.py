@@ -125,33 +125,8 @@ def select_rank(
     >>> select_rank(X, [2, 3, 4, 5], random_state=0).rank
     3
     """
-    if method not in METHODS:
-        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
-    if not isinstance(candidates, Iterable):
-        raise InvalidInputError(
-            f"candidates must be several ranks, such as range(2, 11); got {candidates!r}."
-        )
-    ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
-    if not len(ranks):
-        raise InvalidInputError("candidates is empty; name at least one rank.")
-    if ranks[0] == 1 and method in ("auto", "prediction", "stability", "consensus"):
-        raise InvalidInputError(
-            f"rank 1 puts all samples together, so {method} says nothing of it; start at 2."
-        )
-    if check_count(n_runs, "n_runs") == 1 and method in ("heldout", "consensus"):
-        raise InvalidInputError(
-            f"{method} compares {'folds' if method == 'heldout' else 'runs'}; n_runs must be at"
-            " least 2."
-        )
-    if method in ("heldout", "prediction") and estimator is not None:
-        raise InvalidInputError(
-            f"{method} works by itself and takes no estimator; leave it out, or use stability."
-        )
-    if method == "eigengap" and not isinstance(estimator, (GraphCCNMF, type(None))):
-        raise InvalidInputError(
-            f"eigengap looks at the graph of a GraphCCNMF; got {type(estimator).__name__}; use"
-            " stability."
-        )
+    ranks = _read_ranks(candidates, method)
+    _check_runs(method, n_runs, estimator)
     check_callable(callback, "callback")
     rng = generator(random_state)
     base = estimator if estimator is not None else _default(method)
@@ -165,18 +140,7 @@ def select_rank(
             " use stability."
         )
     table = _table(X, method)
-    smallest = table.shape[0]
-    if method in ("auto", "stability"):
-        smallest = int(SHARE * smallest)
-    if ranks[-1] > smallest:
-        raise InvalidInputError(
-            f"candidate {ranks[-1]} exceeds the number of samples that"
-            f" {'stability' if method == 'auto' else method} works with, {smallest}; lower it."
-        )
-    if method == "residual" and get_tags(base).input_tags.pairwise:
-        raise InvalidInputError(
-            "residual shuffles features, and a graph has none; use stability or consensus."
-        )
+    _check_reach(table, ranks, method, base)
     warn_of_empty(table, "kept in place", None)
     table = _in_range(_enough(table, base, rng))
     with showing("select_rank", verbose), limit_threads(n_jobs), warnings.catch_warnings():
@@ -205,6 +169,58 @@ def select_rank(
         }[method]
         total = len(ranks) * (fits * n_runs + (method == "residual"))
         return choose(table, ranks, Fits(base, method, total, callback), n_runs, rng)
+
+
+def _read_ranks(candidates: Iterable[int], method: str) -> IntArray:
+    """The candidates, increasing, for a method that is known."""
+    if method not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
+    if not isinstance(candidates, Iterable):
+        raise InvalidInputError(
+            f"candidates must be several ranks, such as range(2, 11); got {candidates!r}."
+        )
+    ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
+    if not len(ranks):
+        raise InvalidInputError("candidates is empty; name at least one rank.")
+    if ranks[0] == 1 and method in ("auto", "prediction", "stability", "consensus"):
+        raise InvalidInputError(
+            f"rank 1 puts all samples together, so {method} says nothing of it; start at 2."
+        )
+    return ranks
+
+
+def _check_runs(method: str, n_runs: int, estimator: Any) -> None:
+    """Refuse what the method cannot use."""
+    if check_count(n_runs, "n_runs") == 1 and method in ("heldout", "consensus"):
+        raise InvalidInputError(
+            f"{method} compares {'folds' if method == 'heldout' else 'runs'}; n_runs must be at"
+            " least 2."
+        )
+    if method in ("heldout", "prediction") and estimator is not None:
+        raise InvalidInputError(
+            f"{method} works by itself and takes no estimator; leave it out, or use stability."
+        )
+    if method == "eigengap" and not isinstance(estimator, (GraphCCNMF, type(None))):
+        raise InvalidInputError(
+            f"eigengap looks at the graph of a GraphCCNMF; got {type(estimator).__name__}; use"
+            " stability."
+        )
+
+
+def _check_reach(table: Table, ranks: IntArray, method: str, base: Any) -> None:
+    """Refuse ranks that the samples do not allow, and methods that a graph does not."""
+    smallest = table.shape[0]
+    if method in ("auto", "stability"):
+        smallest = int(SHARE * smallest)
+    if ranks[-1] > smallest:
+        raise InvalidInputError(
+            f"candidate {ranks[-1]} exceeds the number of samples that"
+            f" {'stability' if method == 'auto' else method} works with, {smallest}; lower it."
+        )
+    if method == "residual" and get_tags(base).input_tags.pairwise:
+        raise InvalidInputError(
+            "residual shuffles features, and a graph has none; use stability or consensus."
+        )
 
 
 def _default(method: str) -> Any:

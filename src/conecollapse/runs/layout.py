@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.affinity.views import View
 from conecollapse.io import TableFile
-from conecollapse.io.h5ad import read_embedding
 from conecollapse.runs.folder import LAYOUT
 from conecollapse.runs.values import write_csv
 
@@ -48,6 +47,8 @@ class Layout:
 
 def lay_out(table: TableFile, model: Any) -> Layout | None:
     """The layout of the samples of ``table``; None for a handful."""
+    from conecollapse.io.h5ad import read_embedding
+
     n = table.n_samples
     stored = read_embedding(table, STORED)
     if stored is not None:

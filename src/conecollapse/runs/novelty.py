@@ -19,9 +19,8 @@ from conecollapse.io.matrix import as_names
 from conecollapse.io.reading import read_more
 from conecollapse.io.spectra import Spectra, pixel_names, read_spectra
 from conecollapse.runs.folder import NOVELTY
-from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.preparing import NORMALIZATIONS
-from conecollapse.runs.run import Checked, Run, Stored, timed
+from conecollapse.runs.run import Checked, Run, Stored, feature_hashes, timed
 from conecollapse.runs.values import write_csv
 from conecollapse.runs.verifying import check_hashes, find_data
 

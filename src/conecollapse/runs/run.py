@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import platform
+import shutil
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -37,11 +38,11 @@ from conecollapse.runs.folder import (
     FACTORS,
     FACTS,
     FORMAT,
+    MODEL,
     REPORT,
     check_folder,
     staged,
 )
-from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.model import model_facts, write_model
 from conecollapse.runs.values import plain
 
@@ -59,6 +60,7 @@ KINDS = {
 }
 PACKAGES = ("conecollapse", "numpy", "scipy", "scikit-learn", "numba", "pandas")
 LARGEST_RANK = 10  # that "auto" tries
+BLOCK = 256  # columns turned into rows at a time
 STABLE_SHARE = 0.8  # of the samples, in the subsamples by which `select_rank` judges
 
 
@@ -236,7 +238,7 @@ def save(
     write_report: Callable[[Path, Any], None] | None = None,
     *,
     force: bool = False,
-    model: bool = True,
+    model: bool | Path = True,
 ) -> Path:
     """Write ``run`` to ``folder``, all of it or nothing.
 
@@ -249,9 +251,10 @@ def save(
         Called as ``write_report(path, run)`` to write ``report.html``.
     force : bool
         Replace an earlier run; a folder that holds anything else is refused all the same.
-    model : bool
-        Keep what `predict` needs, where the kind of run has such a model. The folder then holds
-        data: samples that new ones are compared with, or components.
+    model : bool or path
+        Keep what `predict` needs, where the kind of run has a model; or the file of an earlier run
+        that has it. The folder then holds data: samples that new ones are compared with, or
+        components.
 
     Returns
     -------
@@ -273,7 +276,9 @@ def save(
         if run.cone is not None:
             run.cone.save(staging / CERTIFICATE)
         is_finished = _write_page(staging / REPORT, run, write_report)
-        if model and run.fitted is not None:
+        if isinstance(model, Path) and model.is_file():
+            shutil.copy(model, staging / MODEL)
+        elif model and run.fitted is not None:
             kept = {"fitted": run.fitted, "preparation": dict(run.table.constants)}
             write_model(staging, kept)
         said = facts_of(run, path)
@@ -426,3 +431,36 @@ def rank_candidates(count: int, what: str = "samples") -> range:
             f'n_components="auto" needs at least 3 {what}, but there are {count}; pass a number.'
         )
     return range(2, most + 1)
+
+
+def feature_hashes(X: Points) -> AnyArray:
+    """A 64-bit hash of every feature, so that a change of the data can be named: BLAKE2b of its
+    values, and of where they are if X is sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a, b, c = feature_hashes(np.array([[1.0, 2.0, 1.0], [0.0, 3.0, -0.0]]))
+    >>> bool(a == c), bool(a == b)
+    (True, False)
+    """
+    if sp.issparse(X):
+        C = sp.csc_array(X)
+        C.sort_indices()
+        where, data = C.indices.astype(np.int64), C.data
+        return np.array(
+            [
+                _hash(where[a:b].tobytes(), data[a:b].tobytes())
+                for a, b in zip(C.indptr[:-1], C.indptr[1:], strict=True)
+            ],
+            np.uint64,
+        )
+    found: list[int] = []
+    for start in range(0, X.shape[1], BLOCK):
+        block = np.ascontiguousarray(X[:, start : start + BLOCK].T) + X.dtype.type(0)  # -0 + 0 is 0
+        found += [_hash(column.tobytes()) for column in block]
+    return np.array(found, np.uint64)
+
+
+def _hash(*parts: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(b"".join(parts), digest_size=8).digest(), "little")

@@ -45,7 +45,6 @@ from conecollapse.runs.folder import (
     MODEL,
     REPORT,
 )
-from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.model import model_facts
 from conecollapse.runs.run import (
     KINDS,
@@ -54,6 +53,7 @@ from conecollapse.runs.run import (
     all_arrays,
     checksum,
     facts_of,
+    feature_hashes,
     kind_of,
     report_checksum,
 )

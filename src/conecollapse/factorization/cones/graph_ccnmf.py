@@ -118,12 +118,6 @@ class Placement:
             C = C + np.asarray(unit_rows(samples)[0] @ self.loads)
         return np.asarray(C, np.float64), near
 
-    def reordered(self, order: IntArray) -> Placement:
-        """With the clusters in this order."""
-        loads = None if self.loads is None else self.loads[:, order]
-        judgement = None if self.judgement is None else self.judgement.ordered(order)
-        return replace(self, images=self.images[:, order], loads=loads, judgement=judgement)
-
     def decide(self, scores: AnyArray, near: Sparse) -> FloatArray:
         """Log-probabilities of the clusters for new samples from their scores and the evidence of
         their neighbours.
@@ -256,11 +250,12 @@ class _Rays:
     weights: FloatArray  # (c,) of the columns of B that are rays: d_k / length
     row_weights: FloatArray
     n_features: int | None = None  # the columns of B; None where B is the identity
+    diffused: DiffusedTable | None = None  # the table, where B is not the identity
 
     def images(self, S: AnyArray) -> AnyArray:
         """``P B S'`` with the rows as long as the diffusion leaves them."""
-        if isinstance(self.table, DiffusedTable) and self.n_features is not None:
-            return self.table.unscaled_times(S.T)
+        if self.diffused is not None:
+            return self.diffused.unscaled_times(S.T)
         return self.table @ S.T / self.row_weights.astype(self.table.dtype)[:, None]
 
     def loads(self, S: AnyArray) -> AnyArray | None:
@@ -292,7 +287,8 @@ def _diffused_features(
         accuracy=ACCURACY,
         dtype=np.float32,
     )
-    return _Rays(table, cone, d / lengths[cone.ray_indices], row_weights, B.shape[1])
+    weights = d / lengths[cone.ray_indices]
+    return _Rays(table, cone, weights, row_weights, B.shape[1], table)
 
 
 def _diffused_graph(

@@ -1,17 +1,17 @@
 """Encoders: the best rows of W for samples, known or new, over the components of a model.
 
-An encoder is a record of a model's components. It is called with rows of a table in the working
-unit of the fit, and `reordered` gives the same model with its components in another order.
+An encoder is a record of a model's components, and is called with rows of a table in the working
+unit of the fit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 
-from conecollapse._types import AnyArray, IntArray
+from conecollapse._types import AnyArray
 from conecollapse.factorization.nmf.kl import encode_divergence
 from conecollapse.factorization.nmf.robust import robust_codes
 from conecollapse.factorization.nmf.row_solver import solve
@@ -24,9 +24,6 @@ class Encoder(Protocol):
 
     def __call__(self, rows: Table) -> AnyArray:
         """The codes of these rows."""
-
-    def reordered(self, order: IntArray) -> Self:
-        """The same model with its components in this order."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +51,6 @@ class LeastSquares:
     def _penalty(self, W: AnyArray, H: AnyArray) -> float:  # noqa: ARG002
         return 0.0 if self.ridge is None else float(np.einsum("ij,ij->", W @ self.ridge, W))
 
-    def reordered(self, order: IntArray) -> Self:
-        ridge = None if self.ridge is None else self.ridge[np.ix_(order, order)]
-        return replace(self, H=self.H[order], ridge=ridge)
-
 
 @dataclass(frozen=True)
 class ScaledLeastSquares:
@@ -69,9 +62,6 @@ class ScaledLeastSquares:
     def __call__(self, rows: Table) -> AnyArray:
         H = self.H / self.noise
         return solve(Equations(H @ H.T, rows.row_equations(H / self.noise).C))
-
-    def reordered(self, order: IntArray) -> Self:
-        return replace(self, H=self.H[order])
 
 
 @dataclass(frozen=True)
@@ -85,10 +75,6 @@ class Divergence:
     def __call__(self, rows: Table) -> AnyArray:
         H = self.H.astype(rows.dtype, copy=False)
         return encode_divergence(rows, H, 0.0 if self.penalties is None else self.penalties)
-
-    def reordered(self, order: IntArray) -> Self:
-        penalties = None if self.penalties is None else self.penalties[order]
-        return replace(self, H=self.H[order], penalties=penalties)
 
 
 def with_encodings(result: Factorization, X: Table, encoder: LeastSquares) -> Factorization:

@@ -57,7 +57,7 @@ class Imputer:
         def in_unit(model: Any) -> Model:
             return lambda part: model.model(part.divided(1 / unit)) / unit
 
-        unseen = [replace(fitted, encoder=one, components=one.H) for one in self.unseen]
+        unseen = [replace(fitted, encoder=one, components=one.H, order=None) for one in self.unseen]
         models = [in_unit(model) for model in unseen]
         return stacked_guesses(table.divided(unit), in_unit(fitted), models, self.seed) * unit
 

@@ -35,7 +35,7 @@ that no label names.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
@@ -83,15 +83,6 @@ class Judgement:
         """
         logs = self.sharpness * shares + np.log(evidence + FLOOR)
         return np.where((shares > 0) | ~(shares > 0).any(axis=1, keepdims=True), logs, -np.inf)
-
-    def ordered(self, order: IntArray) -> Judgement:
-        """With the clusters in this order."""
-        return replace(
-            self,
-            memberships=self.memberships[:, order],
-            chosen=self.chosen[:, order],
-            evidence=self.evidence[:, order],
-        )
 
 
 class ClampedClusters(Clusters):

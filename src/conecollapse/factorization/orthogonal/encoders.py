@@ -4,9 +4,9 @@ diffused graph; and how a few labels decide between clusters."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -60,10 +60,6 @@ class LabelRule:
 
         return decide
 
-    def reordered(self, order: IntArray) -> LabelRule:
-        """With the clusters in this order, classes first."""
-        return replace(self, judgement=self.judgement.ordered(order))
-
 
 @dataclass(frozen=True)
 class OneCluster:
@@ -75,10 +71,6 @@ class OneCluster:
     def __call__(self, rows: Table) -> AnyArray:
         decide = None if self.rule is None else self.rule.decision(rows, rows.row_lengths)
         return one_cluster_codes(rows.row_equations(self.H), decide)
-
-    def reordered(self, order: IntArray) -> Self:
-        rule = None if self.rule is None else self.rule.reordered(order)
-        return replace(self, H=self.H[order], rule=rule)
 
 
 @dataclass(frozen=True)
@@ -105,10 +97,6 @@ class OverRays:
             return one_cluster_codes(equations)
         on_rays = rows.columns(self.rays, np.sqrt(self.squares) / self.lengths)
         return one_cluster_codes(equations, self.rule.decision(rows, on_rays.row_lengths))
-
-    def reordered(self, order: IntArray) -> Self:
-        rule = None if self.rule is None else self.rule.reordered(order)
-        return replace(self, S=self.S[order], rule=rule)
 
 
 @dataclass(frozen=True)
@@ -138,10 +126,6 @@ class OverGraph:
             decide = partial(self.placement.decide, near=near)
         codes[new] = one_cluster_codes(equations, decide) if self.is_disjoint else solve(equations)
         return codes
-
-    def reordered(self, order: IntArray) -> Self:
-        placement = self.placement.reordered(order)
-        return replace(self, S=self.S[order], A=self.A[:, order], placement=placement)
 
 
 def one_cluster_codes(equations: Equations, decide: Decide | None = None) -> AnyArray:

@@ -28,6 +28,7 @@ from conecollapse.geometry.certified.witness import CLEAR, LEAST_LIFT, needed_li
 
 # mass off the support, in units of the value at d, beyond which more of it changes little
 ENOUGH_OUTSIDE = 8.0
+COVERED = 2**62  # of coordinates that a contained point has: more than there are points
 AT_ONCE = 256  # points for each call of the kernel: between two calls Ctrl-C can stop the work
 
 
@@ -48,7 +49,7 @@ def private_coordinates(
 
     def work(start: int, stop: int) -> None:
         # arrays that a kernel makes take long to compile
-        marks, room = (np.full(n, -1, np.int64), np.empty(longest, bool)), 0.0
+        marks, room = (np.full(n, -1, np.int64), np.empty(longest, np.int64)), 0.0
         for a in range(start, stop, AT_ONCE):
             points = asked[a : min(a + AT_ONCE, stop)]
             room += visits_each * len(points)
@@ -67,54 +68,43 @@ def private_coordinates(
 def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room):  # type: ignore[no-untyped-def]
     """Fill ``coordinate`` and ``lift`` of ``points``; how many entries were visited.
 
-    ``marks`` say for which point a coordinate was last stamped, and which entries of the present
-    point are covered: a contained point has them. Coordinates that few points have come first. Once
-    more than ``room`` entries have been visited, the rest is left out.
+    ``marks`` say for which point a coordinate was last stamped, and of each entry of the present
+    point how many points have its coordinate, or `COVERED` where a contained point has it. Those
+    that few points have come first. Once more than ``room`` entries have been visited, the rest is
+    left out.
     """
-    ptr, idx, (stamp, covered) = lists.ptr, lists.idx, marks
+    ptr, idx, post_ptr, (stamp, counts) = lists.ptr, lists.idx, lists.post_ptr, marks
     visits = np.int64(0)
     for i in points:
         if visits > room:
             break
         a, size = ptr[i], ptr[i + 1] - ptr[i]
         for t in range(size):
-            stamp[idx[a + t]], covered[t] = i, False
+            stamp[idx[a + t]] = i
+            counts[t] = post_ptr[idx[a + t] + 1] - post_ptr[idx[a + t]]
         while True:
-            t = _rarest(lists, a, covered[:size])
+            at = np.argmin(counts[:size])
             visits += size
-            if t < 0:
+            if counts[at] == COVERED:
                 break
-            covered[t] = True
-            contained, looked = _contained_holder(lists, i, idx[a + t], stamp)
+            counts[at] = COVERED
+            contained, looked = _contained_holder(lists, i, idx[a + at], stamp)
             visits += looked
             if contained >= 0:
-                _cover(idx, a, ptr[contained], ptr[contained + 1], covered)
+                _cover(idx, a, ptr[contained], ptr[contained + 1], counts)
                 continue
             if visits > room:
                 break
-            L, looked = _choose_lift(lists, i, idx[a + t], stamp)
+            L, looked = _choose_lift(lists, i, idx[a + at], stamp)
             visits += looked
-            if lists.val[a + t] > needed_distance * np.sqrt(
-                1.0 + L * L * (len(lists.post_ptr) - 1 - size)
+            if lists.val[a + at] > needed_distance * np.sqrt(
+                1.0 + L * L * (len(post_ptr) - 1 - size)
             ):
-                coordinate[i], lift[i] = idx[a + t], L
+                coordinate[i], lift[i] = idx[a + at], L
                 break
             if visits > room:
                 break
     return visits
-
-
-@kernel
-def _rarest(lists, a, covered):  # type: ignore[no-untyped-def]
-    """Of the entries from ``a`` on that are not ``covered``, the one whose coordinate the fewest
-    points have; -1 if there is none."""
-    rarest, fewest = -1, len(lists.ptr)
-    for t in range(len(covered)):
-        d = lists.idx[a + t]
-        count = lists.post_ptr[d + 1] - lists.post_ptr[d]
-        if count < fewest and not covered[t]:
-            rarest, fewest = t, count
-    return rarest
 
 
 @kernel
@@ -163,11 +153,11 @@ def _choose_lift(lists, i, d, stamp):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _cover(idx, a, low, high, covered):  # type: ignore[no-untyped-def]
+def _cover(idx, a, low, high, counts):  # type: ignore[no-untyped-def]
     """Mark the coordinates ``idx[low:high]`` among those of the row that begins at ``a`` and has
     all of them."""
     t = np.int64(0)
     for q in range(low, high):
         while idx[a + t] < idx[q]:
             t += 1
-        covered[t] = True
+        counts[t] = COVERED
