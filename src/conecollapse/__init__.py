@@ -26,8 +26,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conecollapse._errors import (
     CertificateError,
@@ -47,6 +46,7 @@ from conecollapse._errors import (
     SlowWarning,
     UnexpectedArgumentError,
 )
+from conecollapse._lookup import on_demand
 
 if TYPE_CHECKING:
     from conecollapse._nnls import NnlsInfo, nnls
@@ -110,7 +110,6 @@ _HOMES = {
         "select_rank",
     ),
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
     *("affinity", "certificates", "datasets", "geometry", "io", "metrics", "plots"),
     *("scverse", "texts"),
@@ -167,15 +166,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Everything but the exceptions is imported when it is first asked for: numba and scikit-learn
-    take longer to import than the rest."""
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"conecollapse.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# everything but the exceptions is imported when it is first asked for: numba and scikit-learn take
+# longer to import than the rest
+__getattr__ = on_demand(__name__, _HOMES, _MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_MODULES})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -21,9 +21,6 @@ from threadpoolctl import ThreadpoolController
 
 from conecollapse._errors import InvalidInputError
 
-# entries of a matrix below which waking BLAS threads costs more than they save
-BLAS_THREADS_PAY = 10**6
-
 _LIMIT: ContextVar[int | None] = ContextVar("conecollapse_threads", default=None)
 
 

@@ -90,17 +90,6 @@ def test_diffusion_applied_is_diffusion_formed(seed, damping):
     assert operator.squared_norm == pytest.approx(np.square(M).sum(), rel=0.1)
 
 
-def test_diffusion_of_a_table():
-    rng = np.random.default_rng(0)
-    X = rng.random((30, 4))
-    G = knn_graph(X, 3)
-    base = sp.random_array((30, 8), density=0.4, rng=rng).tocsr()
-    operator, M = DiffusedTable(normalized(G), 0.6, base), diffused_graph(G, 0.6).array @ base
-    B, C = rng.random((8, 2)), rng.random((30, 2))
-    np.testing.assert_allclose(operator @ B, M @ B, atol=1e-12)
-    np.testing.assert_allclose(operator.T @ C, M.T @ C, atol=1e-12)
-
-
 def test_isolated_samples_have_a_place_in_the_diffusion():
     G = sp.csr_array((3, 3))
     np.testing.assert_allclose(diffused_graph(G, 0.5).array, 2 * np.eye(3))

@@ -20,7 +20,6 @@ from dataset_files import (
     khan,
     orl,
     pgm,
-    rosetta,
     text_files,
     zipped,
 )
@@ -103,54 +102,90 @@ def test_an_unpacked_archive_serves_as_well(data_folder):
     assert data.y.tolist() == y
 
 
-def test_a_label_file_of_another_length(data_folder):
-    khan(data_folder)
-    text_files(data_folder, {"Khan_ytest.csv": '"x"\n1\n2\n'})
-    with pytest.raises(
-        DatasetError, match=r"KHAN cannot be read from .*it has 3 samples but 4 labels"
-    ):
-        load("KHAN", download=False)
+def nothing(_):
+    """No other files."""
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"Khan_ytest.csv": '"x"\n9\n'}, "it has a label 8 but names for 4 classes"),
-        ({"Khan_ytest.csv": '"x"\n0\n'}, "its labels are not integers from 0"),
-        ({"Khan_ytest.csv": '"x"\n1.5\n'}, "Khan_ytest.csv holds a label that is not an integer"),
-        (
-            {"Khan_xtest.csv": '"V1","V2","V3"\n1,2,oops\n'},
-            "Khan_xtest.csv is not a table of numbers: .*oops",
-        ),
-        (
-            {"Khan_xtest.csv": '"V1","V2","V3"\n1,2,nan\n'},
-            "it has an entry that is not a non-negative number",
-        ),
-        ({"Khan_xtest.csv": '"V1","V2"\n1,2\n'}, "dimension"),
-    ],
-)
-def test_bad_tables(data_folder, files, message):
-    khan(data_folder)
+def chunk(kind, content):
+    sums = struct.pack(">I", zlib.crc32(kind + content))
+    return struct.pack(">I", len(content)) + kind + content + sums
+
+
+def archive(name, files):
+    return lambda folder: zipped(folder / name, files)
+
+
+def rcv1(**arrays):
+    return lambda folder: scipy.io.savemat(folder / "RCV1_4Class.mat", arrays)
+
+
+OUTSIDE = sp.csc_matrix(np.eye(3))
+OUTSIDE.indices[0] = 7
+HEAD = chunk(b"IHDR", struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0))
+HUGE = b"\x89PNG\r\n\x1a\n" + HEAD + chunk(b"IDAT", zlib.compress(b""))
+SMALL, LARGE = (pgm(images(1, *shape)[0]) for shape in ((), ((5, 5),)))
+# a set, what writes it, files that are then written, and what is said
+DAMAGED = [
+    ("KHAN", khan, {"Khan_ytest.csv": '"x"\n1\n2\n'}, "it has 3 samples but 4 labels"),
+    ("KHAN", khan, {"Khan_ytest.csv": '"x"\n9\n'}, "it has a label 8 but names for 4 classes"),
+    ("KHAN", khan, {"Khan_ytest.csv": '"x"\n0\n'}, "its labels are not integers from 0"),
+    (
+        *("KHAN", khan, {"Khan_ytest.csv": '"x"\n1.5\n'}),
+        "Khan_ytest.csv holds a label that is not an integer",
+    ),
+    (
+        *("KHAN", khan, {"Khan_xtest.csv": '"V1","V2","V3"\n1,2,oops\n'}),
+        "Khan_xtest.csv is not a table of numbers: .*oops",
+    ),
+    (
+        *("KHAN", khan, {"Khan_xtest.csv": '"V1","V2","V3"\n1,2,nan\n'}),
+        "it has an entry that is not a non-negative number",
+    ),
+    ("KHAN", khan, {"Khan_xtest.csv": '"V1","V2"\n1,2\n'}, "dimension"),
+    (
+        *("CITESEER", nothing, {"citeseer/citeseer.content": "p1 0 1 XY\n"}),
+        "it has a label 'XY', which is none of Agents, AI",
+    ),
+    (
+        *("CITESEER", nothing, {"citeseer/citeseer.content": "p1 0 1 DB\np2 0 1 1 DB\n"}),
+        "the lines of citeseer.content have different lengths",
+    ),
+    (
+        *("ROSETTA", nothing),
+        {"rosetta.txt": "a\t1\t2\nb\t1\n", "rosetta-labels.txt": "x\ny\n"},
+        "the rows of rosetta.txt have different lengths",
+    ),
+    (
+        *("YALEB", archive("CroppedYale.zip", {"holiday/beach.pgm": SMALL}), {}),
+        "no file inside has the name that is expected",
+    ),
+    (
+        *("YALEB", archive("CroppedYale.zip", {"yaleB01/yaleB01_P00A+110E+00.pgm": SMALL}), {}),
+        "none of its images is one of those that are used",
+    ),
+    (
+        *("ORL", orl, {"ORL_faces/s2/2.pgm": LARGE}),
+        r"s2/2.pgm has \(5, 5\) pixels, the images before it \(4, 6\)",
+    ),
+    (
+        *("ORL", orl, {"ORL_faces/s2/2.pgm": b"P5 4 6 65535\n"}),
+        "s2/2.pgm is not a PGM image of 8 bits",
+    ),
+    (
+        *("COIL-20", archive("coil-20-proc.zip", {"obj1__0.png": HUGE}), {}),
+        "obj1__0.png is not an image that can be read",
+    ),
+    ("RCV1", rcv1(fea=np.eye(3)), {}, "it has no variable 'gnd'"),
+    ("RCV1", rcv1(fea=OUTSIDE, gnd=np.ones((3, 1))), {}, r"\("),
+]
+
+
+@pytest.mark.parametrize(("name", "write", "files", "message"), DAMAGED)
+def test_what_is_wrong_with_a_file_is_said(data_folder, name, write, files, message):
+    write(data_folder)
     text_files(data_folder, files)
-    with pytest.raises(DatasetError, match=message):
-        load("KHAN", download=False)
-
-
-def test_an_unknown_class(data_folder):
-    rosetta(data_folder)
-    assert load("ROSETTA", download=False).n_classes == 2
-    text_files(data_folder, {"citeseer/citeseer.content": "p1 0 1 XY\n"})
-    with pytest.raises(DatasetError, match="it has a label 'XY', which is none of Agents, AI"):
-        load("CITESEER", download=False)
-
-
-def test_ragged_text(data_folder):
-    text_files(data_folder, {"citeseer/citeseer.content": "p1 0 1 DB\np2 0 1 1 DB\n"})
-    with pytest.raises(DatasetError, match=r"the lines of citeseer.content have different lengths"):
-        load("CITESEER", download=False)
-    text_files(data_folder, {"rosetta.txt": "a\t1\t2\nb\t1\n", "rosetta-labels.txt": "x\ny\n"})
-    with pytest.raises(DatasetError, match=r"the rows of rosetta.txt have different lengths"):
-        load("ROSETTA", download=False)
+    with pytest.raises(DatasetError, match=rf"{name} cannot be read from .*{message}"):
+        load(name, download=False)
 
 
 def test_a_table_without_names_and_header(data_folder):
@@ -158,56 +193,6 @@ def test_a_table_without_names_and_header(data_folder):
     data = load("ROSETTA", download=False)
     assert data.X.tolist() == [[1, 0, 0, 0], [0, 3, 2, 0]]
     assert data.feature_names == ("0 up", "1 up", "0 down", "1 down")
-
-
-def test_an_archive_of_other_files(data_folder):
-    zipped(data_folder / "CroppedYale.zip", {"holiday/beach.pgm": pgm(images(1)[0])})
-    with pytest.raises(DatasetError, match="no file inside has the name that is expected"):
-        load("YALEB", download=False)
-    zipped(data_folder / "CroppedYale.zip", {"yaleB01/yaleB01_P00A+110E+00.pgm": pgm(images(1)[0])})
-    with pytest.raises(DatasetError, match="none of its images is one of those that are used"):
-        load("YALEB", download=False)
-
-
-def test_images_of_different_sizes(data_folder):
-    orl(data_folder)
-    text_files(data_folder, {"ORL_faces/s2/2.pgm": pgm(images(1, (5, 5))[0])})
-    with pytest.raises(
-        DatasetError, match=r"s2/2.pgm has \(5, 5\) pixels, the images before it \(4, 6\)"
-    ):
-        load("ORL", download=False)
-    text_files(data_folder, {"ORL_faces/s2/2.pgm": b"P5 4 6 65535\n"})
-    with pytest.raises(DatasetError, match=r"s2/2.pgm is not a PGM image of 8 bits"):
-        load("ORL", download=False)
-
-
-def test_an_image_that_claims_to_be_huge(data_folder):
-    def chunk(kind, content):
-        return (
-            struct.pack(">I", len(content))
-            + kind
-            + content
-            + struct.pack(">I", zlib.crc32(kind + content))
-        )
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0))
-    zipped(
-        data_folder / "coil-20-proc.zip",
-        {"obj1__0.png": b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b""))},
-    )
-    with pytest.raises(DatasetError, match=r"obj1__0.png is not an image that can be read"):
-        load("COIL-20", download=False)
-
-
-def test_a_matlab_file_of_something_else(data_folder):
-    scipy.io.savemat(data_folder / "RCV1_4Class.mat", {"fea": np.eye(3)})
-    with pytest.raises(DatasetError, match="it has no variable 'gnd'"):
-        load("RCV1", download=False)
-    broken = sp.csc_matrix(np.eye(3))
-    broken.indices[0] = 7
-    scipy.io.savemat(data_folder / "RCV1_4Class.mat", {"fea": broken, "gnd": np.ones((3, 1))})
-    with pytest.raises(DatasetError, match="RCV1 cannot be read"):
-        load("RCV1", download=False)
 
 
 def test_without_pillow(data_folder, monkeypatch):

@@ -148,6 +148,8 @@ def test_the_number_of_components_is_found_and_a_reason_given():
     model = Unmixing().fit(noisy)
     assert model.n_components_ == len(model.components_) == len(H)
     assert "independent noise" in model.reason_
+    spoiled = np.vstack([noisy, rng.random((6, noisy.shape[1])) * noisy.max()])
+    assert count(spoiled).r == 4 < count(spoiled, outliers=0).r
     few, _, _ = mixtures(rng, r=3, m=60, n=10, noise=0.003)
     assert count(few).r == 3
 

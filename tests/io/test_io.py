@@ -18,7 +18,6 @@ import scipy.sparse as sp
 
 from conecollapse import InvalidInputError
 from conecollapse._errors import ConeCollapseError
-from conecollapse.datasets import load
 from conecollapse.io import FORMATS, read_labels, read_table
 from conecollapse.io.delimited import read as read_delimited
 from conecollapse.io.frames import from_frame
@@ -450,20 +449,6 @@ class TestMatrixMarket:
         ):
             read_table(tmp_path / "matrix.mtx")
 
-    def test_dense_pattern_and_complex(self, tmp_path):
-        scipy.io.mmwrite(tmp_path / "d.mtx", X)
-        np.testing.assert_array_equal(read_table(tmp_path / "d.mtx").X, X)
-        write(
-            tmp_path / "p.mtx",
-            "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 1\n2 2\n",
-        )
-        assert read_table(tmp_path / "p.mtx").X.toarray().tolist() == [[1, 0], [0, 1]]
-        write(
-            tmp_path / "c.mtx", "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1 1\n"
-        )
-        with pytest.raises(InvalidInputError, match="complex"):
-            read_table(tmp_path / "c.mtx")
-
 
 class TestOrientation:
     def test_gene_tables_are_transposed(self, tmp_path):
@@ -567,16 +552,6 @@ class TestLabels:
     def test_wrong_label_files_are_refused(self, name, text, message, tmp_path):
         with pytest.raises(InvalidInputError, match=message):
             read_labels(write(tmp_path / name, text), np.array(["a", "b", "c"]), 3)
-
-
-def test_our_digits_written_and_read_again(tmp_path):
-    digits = load("digits")
-    np.savez(tmp_path / "DIGITS.npz", X=digits.X.T, y=digits.y)
-    table = read_table(tmp_path / "DIGITS.npz")
-    np.testing.assert_array_equal(table.X, digits.X)
-    assert read_labels(tmp_path / "DIGITS.npz", None, 1797).tolist() == [
-        str(label) for label in digits.y
-    ]
 
 
 def test_numbers_of_pandas_own_types_are_floats_and_what_is_missing_is_nan():

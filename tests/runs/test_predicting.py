@@ -14,6 +14,8 @@ from conecollapse import InvalidInputError, RunFolderError, texts
 from conecollapse.io import read_table
 from conecollapse.io.spectra import read_spectra
 from conecollapse.runs import cluster, predict, prepare, programs, save, unmix, verify
+from conecollapse.runs.model import model_facts, read_model, write_model
+from conecollapse.tables import DiffusedTable
 
 rng = np.random.default_rng(0)
 BLOCKS = np.kron(np.eye(3), np.ones((8, 5))) + 0.1 * rng.random((24, 15))
@@ -87,6 +89,13 @@ def test_new_documents_get_the_topics_of_texts_topics(tmp_path):
     np.testing.assert_array_equal(ours.labels, run.labels)
     np.testing.assert_array_equal(found.columns["cluster"], ours.predict(new))
     assert found.columns["cluster"][2] == -1
+
+
+def test_the_diffusion_of_many_samples_is_kept_by_its_graph(tmp_path):
+    N = sp.csr_array(0.5 * (np.ones((3, 3)) - np.eye(3)))
+    write_model(tmp_path, {"table": DiffusedTable(N, 0.8)})
+    found = read_model(tmp_path, model_facts(tmp_path))["table"]
+    np.testing.assert_array_equal(found @ np.eye(3), DiffusedTable(N, 0.8) @ np.eye(3))
 
 
 def test_features_are_matched_by_name_and_missing_ones_are_named(tmp_path):

@@ -533,6 +533,12 @@ class TestTampered:
         with pytest.raises(CertificateError, match=r"factors\.npz has an entry 'A'"):
             verify(saved)
 
+    def test_a_number_that_was_asked_for_has_no_other_reason(self, saved):
+        assert "the choice of the number of clusters" not in verify(saved).not_checked
+        self.edited(saved, rank_reason="3 clusters predict best")
+        with pytest.raises(CertificateError, match="says why there are 3 clusters, but 3 were ask"):
+            verify(saved)
+
     def test_another_preparation_gives_other_numbers(self, saved):
         self.edited(saved, preparation={"normalize": "max", "tfidf": False, "features": None})
         with pytest.raises(CertificateError, match=r"the shares of the sample 's0' in factors.npz"):

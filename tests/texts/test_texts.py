@@ -55,6 +55,10 @@ def test_the_language_is_the_one_whose_function_words_there_are_most_of(language
     assert set(words) == stop_words_of(language)
 
 
+def test_a_word_for_a_thing_that_is_a_function_word_elsewhere_tells_no_language():
+    assert choose_stop_words(["sea ship sail", "son tree sea", "ship wave"])[0] == "english"
+
+
 def test_addresses_and_markup_are_no_words():
     documents = [
         "Visit https://example.org/path?x=1 or www.example.com <b>today</b>",

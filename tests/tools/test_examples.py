@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -20,7 +21,7 @@ def run(name, folder):
 
 def test_every_example_has_a_test_and_a_line():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"cells", "topics", "cube", "pipeline"}
+    assert names == {"cells", "topics", "cube", "pipeline", "shell"}
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert all(f"`{name}.py`" in text for name in names)
 
@@ -47,6 +48,16 @@ def test_topics(tmp_path, capsys):
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     assert shares.max(axis=1).mean() > 0.9
     assert "1 of 151 texts have no known words" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_shell(tmp_path):
+    types, topics = run("shell", tmp_path)
+    assert types["label"].tolist() == ["ABC"[i % 3] for i in range(75, 90)]
+    assert topics["cluster"].nunique() == 2
+    assert topics["cluster"].tolist() == topics["cluster"].tolist()[:2] * 2
+    usages = pd.read_csv(tmp_path / "usages.csv").iloc[:, 1:]
+    assert usages.to_numpy().argmax(axis=1).tolist() == usages.to_numpy().argmax(1)[:3].tolist() * 5
 
 
 def test_cube(tmp_path, capsys):

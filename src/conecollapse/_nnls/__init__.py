@@ -8,8 +8,8 @@ the list, which starts from it.
 1. A sum of one, bounds, penalties, masks or weights: `constrained`, the active set on products with
    bounds; over `lists` of columns for a sum of one alone, n above `LARGE` and above ``4 m``. What
    float64 does not show to be optimal becomes a plain problem.
-2. k at least `MANY_SIDES`, n at most `LARGE`, and A'A well conditioned: `complement`, pivoting in
-   the zeros.
+2. k at least `MANY_SIDES`, n at most `LARGE`, A'A well conditioned, neither a start nor a limit on
+   the steps: `complement`, pivoting in the zeros, or block pivoting where they are many.
 3. n at most `FEW_COLUMNS`, or at most `MANY_COLUMNS` and at most m: `products`, the active set on
    A'A.
 4. `columns`, the active set on a QR factorization. With n above `LARGE` and several right-hand
@@ -288,7 +288,7 @@ def _solve_small(A: Any, b: Any) -> tuple[FloatArray, Any] | None:
     (m, n), k = A.shape, 1 if b.ndim == 1 else b.shape[1]
     A, out = np.ascontiguousarray(A), np.empty((k, n + 4))
     Bt = np.ascontiguousarray(b[None] if b.ndim == 1 else b.T)
-    if n <= max(FEW_COLUMNS, min(MANY_COLUMNS, m)):
+    if _are_products_first(m, n):
         products.solve_rows(A, Bt, None, None, np.inf, None, 3 * n, out)
     else:
         columns.solve_rows(A, Bt, np.inf, None, 3 * n, out)
@@ -331,14 +331,20 @@ def choose(problem: Problem, k: int, method: str, *, is_cold: bool) -> list[Meth
     """The methods for a plain problem, in the order of the list in the module's text. `is_cold`:
     no start is given, and no limit on the steps."""
     m, n = problem.A.shape
-    ways: list[Method] = [by_columns]
-    if problem.may_be_dense and method == "auto" and n <= max(FEW_COLUMNS, min(MANY_COLUMNS, m)):
-        ways.insert(0, by_products)
-    if method == "auto" and k >= MANY_SIDES and n <= LARGE and is_cold:
-        ways[:0] = [by_complement] if problem.conditioning[0] > WELL_ENOUGH else []
-    if method == "bpp":
-        ways.insert(0, by_pivoting)
+    ways: list[Method] = [by_pivoting] if method == "bpp" else []
+    if method == "auto":
+        is_complement = k >= MANY_SIDES and n <= LARGE and is_cold
+        if is_complement and problem.conditioning[0] > WELL_ENOUGH:
+            ways.append(by_complement)
+        if problem.may_be_dense and _are_products_first(m, n):
+            ways.append(by_products)
+    ways.append(by_columns)
     return [*ways, by_digits] if problem.may_be_dense else ways
+
+
+def _are_products_first(m: int, n: int) -> bool:
+    """Number 3 of the list."""
+    return n <= FEW_COLUMNS or n <= min(MANY_COLUMNS, m)
 
 
 def solve(
@@ -371,11 +377,16 @@ def by_complement(
     start: FloatArray | None,  # noqa: ARG001
     limit: int | None,  # noqa: ARG001
 ) -> Record:
-    """Pivoting in the zeros, where these are few."""
+    """Pivoting in the zeros, and block pivoting where they are many: one call compiles less than
+    it would with products."""
     C, size = problem.correlations(Bt), row_norms(Bt)
     X = C @ problem.gram_inverse
     upper = np.full((1, X.shape[1]), np.inf)
     _, solved, steps = pivot_complement(problem.gram_inverse, X, upper, size)
+    left = np.flatnonzero(~solved)
+    if len(left):
+        others = block_pivoting(problem.gram, C[left], size[left], start=X[left] > 0)
+        X[left], solved[left], steps[left] = others.X, others.solved, others.n_iter
     record = problem.measure_by_products(C, np.maximum(X, 0.0), size)
     record.ending[~solved] = UNPROVEN
     record.steps[:] = steps

@@ -1,9 +1,9 @@
 """The rank-safe active set for a block of right-hand sides.
 
 Solves ``min |x - sum_j h_j z_j|, h >= 0`` for each row x of ``X`` over the rows z_j of ``Z`` (unit
-length, or zero). It works for any shape and rank, because the passive columns are kept independent
-(`kernels`). All columns are priced for all right-hand sides at once by a matrix product (`slots`);
-for few columns `local` is faster. Small problems need no compiled kernel (`proposals`).
+length, or zero), of any shape and rank, because the passive columns are kept independent
+(`factor`). All columns are priced for all right-hand sides at once by a matrix product (`slots`).
+SciPy proposes the solutions of small problems, which therefore need no compiled kernel (`propose`).
 """
 
 from __future__ import annotations
@@ -96,24 +96,6 @@ def active_set(
                 out.sigma[rows] = slots.independence(len(rows))
             out.converged[rows] = slots.ending[: len(rows)] != STEP_LIMIT
     return out
-
-
-def _take_proposals(
-    Z: FloatArray,
-    X: FloatArray,
-    allowed: BoolArray | None,
-    exclude: IntArray | None,
-    out: ActiveSetResult,
-) -> IntArray:
-    """Write the right-hand sides that are solved without a kernel to ``out``; the numbers of the
-    others."""
-    H, R, is_solved = _check_proposals(Z, X, allowed, exclude)
-    for i in np.flatnonzero(is_solved):
-        out.passive[i] = np.flatnonzero(H[i])
-        out.values[i] = H[i, out.passive[i]]
-        out.n_steps[i] = len(out.passive[i])
-    out.residual[is_solved] = R[is_solved]
-    return np.flatnonzero(~is_solved)
 
 
 def _solve_block(
@@ -250,17 +232,18 @@ def is_small(Z: FloatArray, n_rhs: int) -> bool:
     return Z.size * n_rhs <= SMALL_WORK
 
 
-def _check_proposals(
-    Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: IntArray | None
-) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Coefficients of each row of ``X`` over the rows of ``Z``, of unit length or zero, the
-    residuals, and which are shown to be solutions.
-
-    Rows of ``Z`` that are not ``allowed`` are left out, and for row i of ``X`` also ``exclude[i]``.
-    """
+def _take_proposals(
+    Z: FloatArray,
+    X: FloatArray,
+    allowed: BoolArray | None,
+    exclude: IntArray | None,
+    out: ActiveSetResult,
+) -> IntArray:
+    """Write the right-hand sides that SciPy solves, so that no kernel is needed, to ``out``; the
+    numbers of the others."""
     H = propose(Z if allowed is None else Z * allowed[:, None], X, exclude)
-    R = X - H @ Z
-    share = row_norms(R) / np.maximum(row_norms(X), np.finfo(np.float64).tiny)
+    R, size = X - H @ Z, row_norms(X)
+    share = row_norms(R) / np.maximum(size, np.finfo(np.float64).tiny)
     for i in np.flatnonzero((share > RESIDUAL_STOP) & (share < CLEANED_BELOW)):
         H[i], R[i] = _cleaned(Z, X[i], H[i])
     prices = R @ Z.T
@@ -270,14 +253,15 @@ def _check_proposals(
     if exclude is not None:
         prices[np.arange(len(X)), exclude] = 0.0
     lengths = row_norms(R)
-    is_zero = lengths <= RESIDUAL_STOP * row_norms(X)
-    return (
-        H,
-        R,
-        np.isfinite(lengths)
-        & (H >= 0).all(axis=1)
-        & (is_zero | (prices.max(axis=1, initial=0.0) <= PRICE_STOP * lengths)),
-    )
+    is_best = prices.max(axis=1, initial=0.0) <= PRICE_STOP * lengths
+    is_solved = (H >= 0).all(axis=1) & (is_best | (lengths <= RESIDUAL_STOP * size))
+    is_solved &= np.isfinite(lengths)
+    for i in np.flatnonzero(is_solved):
+        out.passive[i] = np.flatnonzero(H[i])
+        out.values[i] = H[i, out.passive[i]]
+        out.n_steps[i] = len(out.passive[i])
+    out.residual[is_solved] = R[is_solved]
+    return np.flatnonzero(~is_solved)
 
 
 def propose(Z: FloatArray, X: FloatArray, exclude: IntArray | None) -> FloatArray:
@@ -301,11 +285,11 @@ def propose(Z: FloatArray, X: FloatArray, exclude: IntArray | None) -> FloatArra
 def _cleaned(Z: FloatArray, x: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The coefficients solved once more over the columns in use, and a residual that is orthogonal
     to these; NaN if they are dependent."""
-    S = np.flatnonzero(h > 0)
-    Q, T = np.linalg.qr(Z[S].T)
-    if len(S) > len(x) or (np.abs(np.diag(T)) <= DEPENDENT).any():
+    used = np.flatnonzero(h > 0)
+    Q, T = np.linalg.qr(Z[used].T)
+    if len(used) > len(x) or (np.abs(np.diag(T)) <= DEPENDENT).any():
         return h, np.full(len(x), np.nan)
     again = np.zeros_like(h)
-    again[S] = np.linalg.solve(T, Q.T @ x)
-    r = x - again[S] @ Z[S]
+    again[used] = np.linalg.solve(T, Q.T @ x)
+    r = x - again[used] @ Z[used]
     return again, r - Q @ (Q.T @ r)

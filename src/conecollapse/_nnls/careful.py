@@ -253,12 +253,12 @@ def _seen(Z: FloatArray, b: FloatArray, h: FloatArray) -> float:
 def _refine(Z: FloatArray, b: FloatArray, start: FloatArray) -> tuple[FloatArray, float] | None:
     """The solution over the columns in ``start``, refined by its residual, and a residual norm that
     no other undercuts; None where that is not shown."""
-    S = np.flatnonzero(start > 0)
-    if not 0 < len(S) <= Z.shape[1]:
+    used = np.flatnonzero(start > 0)
+    if not 0 < len(used) <= Z.shape[1]:
         return None
-    P, h, before = np.ascontiguousarray(Z[S]), Wide(start[S]), np.inf
-    R = np.linalg.qr(P.T, mode="r")
-    if not np.abs(np.diag(R)).min() > SOLVABLE:
+    P, h, before = np.ascontiguousarray(Z[used]), Wide(start[used]), np.inf
+    triangle = np.linalg.qr(P.T, mode="r")
+    if not np.abs(np.diag(triangle)).min() > SOLVABLE:
         return None
     columns = Wide(np.ascontiguousarray(P.T))
     for _ in range(TURNS):
@@ -270,13 +270,13 @@ def _refine(Z: FloatArray, b: FloatArray, start: FloatArray) -> tuple[FloatArray
             if not ((h.hi > 0).all() and highest <= ZERO * length):
                 return None
             refined = np.zeros(len(Z))
-            refined[S] = h.hi
+            refined[used] = h.hi
             return refined, length
         if worst > CONVERGES * before:
             return None
         before = worst
-        half = solve_triangular(R, own, trans=1, check_finite=False)
-        h = h + Wide(solve_triangular(R, half, check_finite=False))
+        half = solve_triangular(triangle, own, trans=1, check_finite=False)
+        h = h + Wide(solve_triangular(triangle, half, check_finite=False))
     return None
 
 

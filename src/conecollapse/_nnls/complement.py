@@ -17,8 +17,6 @@ matter, that is where the gradient is not zero to rounding, or the residual is n
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from conecollapse._kernels import kernel
@@ -30,41 +28,29 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 PATIENCE = 3  # exchanges without progress before it gives up
 
 
-class Pivots(NamedTuple):
-    """Problems that share M, and what is found: one row, or entry, for each; ``upper`` may have one
-    row for all."""
-
-    X: FloatArray  # the solutions without bounds, then those with bounds
-    upper: FloatArray
-    size: FloatArray  # what gradients are compared with
-    side: AnyArray  # as in `products`
-    solved: BoolArray  # the others hold the solution without bounds
-    steps: IntArray
-
-
 def pivot_complement(
     M: FloatArray, X: FloatArray, upper: FloatArray, size: FloatArray
 ) -> tuple[AnyArray, BoolArray, IntArray]:
-    """Turn the solutions without bounds in the rows of ``X`` into those between zero and ``upper``;
-    where the variables are, which rows are solved, and the exchanges."""
+    """Turn the solutions without bounds in the rows of ``X`` into those between zero and ``upper``,
+    which may have one row for all; where the variables are, which rows are solved, and the
+    exchanges. Rows that are not solved stay as they are."""
     k, n = X.shape
     side, solved, steps = np.zeros((k, n), np.int8), np.zeros(k, bool), np.zeros(k, np.int64)
-    pivots = Pivots(X, upper, size, side, solved, steps)
 
     def work(first: int, last: int) -> None:
-        _pivot_range(M, pivots, first, last)
+        _pivot_range(M, X, upper, size, (side, solved, steps), first, last)
 
     for_ranges(work, k, smallest=max(1, LEAST_WORK // n**2))
     return side, solved, steps
 
 
 @kernel(error_model="numpy")
-def _pivot_range(M, pivots, first, last):  # type: ignore[no-untyped-def]
-    n = len(M)
-    F, R, nu, given = np.empty(n, np.int64), np.empty((n, n)), np.empty(n), np.empty(n)
+def _pivot_range(M, X, uppers, size, out, first, last):  # type: ignore[no-untyped-def]
+    n, (sides, solved, steps) = len(M), out
+    scratch = np.empty(n, np.int64), np.empty((n, n)), np.empty(n)
+    given = np.empty(n)
     for i in range(first, last):
-        x, side = pivots.X[i], pivots.side[i]
-        upper = pivots.upper[i % len(pivots.upper)]
+        x, side, upper = X[i], sides[i], uppers[i % len(uppers)]
         fixed = 0
         for j in range(n):
             given[j], side[j] = x[j], FREE
@@ -77,42 +63,22 @@ def _pivot_range(M, pivots, first, last):  # type: ignore[no-untyped-def]
             fixed += side[j] != FREE
         if 2 * fixed > n:
             continue
-        zero = PRICE_ZERO * pivots.size[i]
-        pivots.steps[i], pivots.solved[i] = _pivot(M, x, given, upper, zero, side, (F, R, nu))
-        if not pivots.solved[i]:
+        zero = PRICE_ZERO * size[i]
+        steps[i], solved[i] = _pivot(M, x, given, upper, zero, side, scratch)
+        if not solved[i]:
             for j in range(n):
                 x[j] = given[j]
 
 
-@kernel(error_model="numpy")
+@kernel
 def _pivot(M, x, given, upper, zero, side, scratch):  # type: ignore[no-untyped-def]
-    F, R, nu = scratch
-    n, fewest, patience, turn = len(x), len(x) + 1, PATIENCE, 0
+    """Exchange variables until none offends: the number of exchanges, and whether that is so."""
+    fewest, patience, turn = len(x) + 1, PATIENCE, 0
     while True:
-        k = np.int64(0)
-        for j in range(n):
-            x[j] = given[j]
-            if side[j] != FREE:
-                F[k] = j
-                nu[k] = x[j] - (upper[j] if side[j] == HIGH else 0.0)
-                k += 1
-        if k == n or not factorize(M, F, k, R):
+        k = _solve_fixed(M, x, given, upper, side, scratch)
+        if k < 0:
             return turn, False
-        solve_transposed(R, k, nu)
-        solve_triangle(R, nu, k, nu)
-        for a in range(k):
-            axpy(-nu[a], M[F[a]], x)
-        offends = 0
-        for a in range(k):  # a fixed variable that offends is marked in F
-            j = F[a]
-            slope = nu[a] if side[j] == LOW else -nu[a] if side[j] == HIGH else 0.0
-            x[j] = upper[j] if side[j] == HIGH else 0.0
-            if slope > zero:
-                F[a] = -1 - j
-                offends += 1
-        for j in range(n):
-            is_out = side[j] == FREE and (x[j] < 0.0 or x[j] > upper[j])
-            offends += 1 if is_out else 0
+        offends = _exchange(x, upper, zero, side, k, scratch)
         if offends == 0:
             return turn, True
         if offends < fewest:
@@ -122,9 +88,43 @@ def _pivot(M, x, given, upper, zero, side, scratch):  # type: ignore[no-untyped-
         else:
             return turn, False
         turn += 1
-        for j in range(n):
-            if side[j] == FREE and (x[j] < 0.0 or x[j] > upper[j]):
-                side[j] = LOW if x[j] < 0.0 else HIGH
-        for a in range(k):
-            if F[a] < 0:
-                side[-1 - F[a]] = FREE
+
+
+@kernel(error_model="numpy")
+def _solve_fixed(M, x, given, upper, side, scratch):  # type: ignore[no-untyped-def]
+    """The solution with the fixed variables at their bounds, and the gradients of these; how many
+    they are, or -1 where they are all or depend on each other."""
+    F, R, nu = scratch
+    k = np.int64(0)
+    for j in range(len(x)):
+        x[j] = given[j]
+        if side[j] != FREE:
+            F[k] = j
+            nu[k] = x[j] - (upper[j] if side[j] == HIGH else 0.0)
+            k += 1
+    if k == len(x) or not factorize(M, F, k, R):
+        return np.int64(-1)
+    solve_transposed(R, k, nu)
+    solve_triangle(R, nu, k, nu)
+    for a in range(k):
+        axpy(-nu[a], M[F[a]], x)
+    for a in range(k):
+        x[F[a]] = upper[F[a]] if side[F[a]] == HIGH else 0.0
+    return k
+
+
+@kernel
+def _exchange(x, upper, zero, side, k, scratch):  # type: ignore[no-untyped-def]
+    """Let the variables that offend change sides; how many did."""
+    F, _, nu = scratch
+    offends = 0
+    for j in range(len(x)):
+        if side[j] == FREE and (x[j] < 0.0 or x[j] > upper[j]):
+            side[j] = LOW if x[j] < 0.0 else HIGH
+            offends += 1
+    for a in range(k):  # those that were fixed before
+        slope = nu[a] if side[F[a]] == LOW else -nu[a] if side[F[a]] == HIGH else 0.0
+        if slope > zero:
+            side[F[a]] = FREE
+            offends += 1
+    return offends

@@ -48,6 +48,7 @@ from conecollapse._nnls.problem import (
     LARGE,
     SAFE_LENGTHS,
     TINY,
+    WELL_ENOUGH,
     Problem,
     conditioning,
     safe_units,
@@ -154,6 +155,7 @@ class Shared(NamedTuple):
 
     gram: FloatArray
     inverse: FloatArray | None  # the inverse, less its part along the sum if there is one
+    may_pivot: bool  # whether the inverse is accurate enough for more than a start
     along: FloatArray  # (n,): what a sum of one adds to any solution
     sigma: float  # an estimate of the smallest singular value of all columns, or 0
 
@@ -168,13 +170,13 @@ class Shared(NamedTuple):
         np.fill_diagonal(gram, np.diag(gram) + scaled.ridge())
         rcond, sigma = conditioning(gram) if n <= LARGE else (0.0, 0.0)
         if not rcond > INVERTED:
-            return cls(gram, None, along, 0.0)
+            return cls(gram, None, False, along, 0.0)
         inverse = np.asarray(np.linalg.inv(gram), np.float64)
         if scaled.constraints.simplex:
             sums = inverse.sum(axis=0)
             along = sums / sums.sum()
             inverse = inverse - np.outer(sums, along)
-        return cls(gram, inverse, along, sigma)
+        return cls(gram, inverse, rcond > WELL_ENOUGH, along, sigma)
 
 
 class Block(NamedTuple):
@@ -436,12 +438,13 @@ def _first_solution(
     else:
         some = np.asarray(block.B @ scaled.A) - block.l1 if has_own_weights else C
         H = some @ shared.inverse + shared.along
-    if start is not None or shared.inverse is None or maxiter is not None or has_own_weights:
+    pivots = shared.may_pivot and start is None and maxiter is None and not has_own_weights
+    if shared.inverse is None or not pivots:
         return _solve(scaled, block, C, _within(scaled, block, H), maxiter)
     side, done, steps = pivot_complement(shared.inverse, H, block.upper, block.size)
     solved = Solved(H, side, steps, np.full(len(H), OPTIMAL))
-    if scaled.constraints.simplex:  # right-hand sides far away cost digits
-        done &= np.abs(H.sum(axis=1) - 1) <= SUM_ERROR
+    if scaled.constraints.simplex:  # right-hand sides far away cost digits: solved again
+        done &= np.abs(H.sum(axis=1) - 1) <= 64 * EPS
     left = np.flatnonzero(~done)
     if len(left):
         some_block = block.take(left)

@@ -188,9 +188,10 @@ def factorize(G, F, k, R):  # type: ignore[no-untyped-def]
         for b in range(a, k):
             R[a, b] = row[F[b]]
     for a in range(k):
-        if not R[a, a] > DEPENDENT_PIVOT * G[F[a], F[a]]:
+        pivot = R[a, a]
+        if not pivot > DEPENDENT_PIVOT * G[F[a], F[a]]:
             return False
-        inverse = 1.0 / np.sqrt(R[a, a])
+        inverse = 1.0 / np.sqrt(pivot)
         for b in range(a, k):
             R[a, b] *= inverse
         for c in range(a + 1, k):

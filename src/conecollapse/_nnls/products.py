@@ -366,7 +366,7 @@ def _free(gram, upper, slides, j, state, room, k):  # type: ignore[no-untyped-de
     if upper is not None and before == HIGH:
         here = upper[j]
         _shift(gram.G, here, j, state, room, k)
-    if k < len(state.S) and append_product(gram.G, room.c, j, state, k):
+    if k < len(state.h) and append_product(gram.G, room.c, j, state, k):
         state.S[k], state.h[k], side[j] = j, here, FREE
         if not gram.known[j]:
             _know(gram, j, state)

@@ -67,7 +67,6 @@ DEPTH = 1e4  # to which samples are scaled before the logarithm, as scanpy does
 SHUFFLED = 3  # singular values of the shuffled table that are computed, for the first
 PRIORS = 10.0 ** np.arange(1, 9, 1.5)
 FORMS = ("counts", "scaled", "logarithms")  # of counts
-MOST_LOGARITHM = 700.0  # larger numbers are no logarithms of numbers in float64
 NEAR = 1e-3  # share by which what was counted may differ from whole numbers, in float32
 AT_ONCE = 2**22  # entries that are measured at once, in 32 MiB
 
@@ -101,9 +100,11 @@ def form_of_counts(X: Points) -> str | None:
         return "counts"
     if _are_whole(X[:1]):
         return None
-    for form in FORMS[1:] if X.max() < MOST_LOGARITHM else FORMS[1:2]:
-        scaled = _scaled_to_one(X, form)
-        near = np.abs(scaled.data - np.rint(scaled.data)) <= NEAR * scaled.data
+    for form in FORMS[1:]:
+        # large numbers are no logarithms: these are infinite, and no whole number is near
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = _scaled_to_one(X, form)
+            near = np.abs(scaled.data - np.rint(scaled.data)) <= NEAR * scaled.data
         if near.all() and are_counts(as_counts(X, form)):
             return form
     return None

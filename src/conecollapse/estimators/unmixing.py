@@ -290,7 +290,10 @@ class Unmixing(MixtureNMF):
 
     def _count(self, points: Points, data: Prepared) -> tuple[int, str]:
         if self.n_components == "auto":
-            number = count(points[np.flatnonzero(~data.empty)], is_counts=self.loss != "frobenius")
+            is_counts = self.loss != "frobenius"
+            outliers = 0 if is_counts else self.outliers
+            filled = points[np.flatnonzero(~data.empty)]
+            number = count(filled, is_counts=is_counts, outliers=outliers)
             return number.r, number.reason
         return check_count(self.n_components, "n_components"), "n_components was given"
 

@@ -33,6 +33,8 @@ NO_WORDS = re.compile(
     r"(?:https?://|www\.)\S+|\S+@\S+\.\w+|<!--.*?-->|</?[a-z][^<>]*>|&#?\w+;", re.DOTALL
 )
 TELLING = 2000  # documents from which the language is read
+# different function words: one or two may be words for things elsewhere, as Spanish "sea" and "son"
+FEWEST_TELLING = 3
 FEW = 10  # documents
 LEAST_SHARE, MOST_SHARE = 0.001, 0.5  # of the documents that hold a word
 LEAST = 2  # documents that hold a word
@@ -304,7 +306,8 @@ def stop_words_of(language: str) -> frozenset[str]:
 
 
 def language_of(words: Iterable[str]) -> str:
-    """The language of whose function words there are most; English where there are none.
+    """The language of whose function words there are most, if there are several different ones;
+    else English.
 
     Examples
     --------
@@ -312,8 +315,6 @@ def language_of(words: Iterable[str]) -> str:
     'german'
     """
     counts = Counter(words)
-    hits = [
-        sum(counts[word] for word in stop_words_of(language) if word in counts)
-        for language in LANGUAGES
-    ]
+    found = [[counts[word] for word in stop_words_of(name) if word in counts] for name in LANGUAGES]
+    hits = [sum(each) if len(each) >= FEWEST_TELLING else 0 for each in found]
     return LANGUAGES[hits.index(max(hits))]

@@ -278,7 +278,7 @@ class ClusterRun(Run):
         if run.guide is not None:
             run.guide.check(run.labels, r, read.samples)
         sentence = f"the labels of {read.n_samples} samples follow from the factors; {claim}"
-        return Checked(run, sentence, verdict, OF_THE_SEARCH)
+        return Checked(run, sentence, verdict, stored.unproven(OF_THE_SEARCH, "n_components"))
 
     def __repr__(self) -> str:
         rays = "" if self.cone is None else f", {self.cone.n_rays} rays"

@@ -202,7 +202,7 @@ class ProgramsRun(Run):
             ),
             "the choice of the number of programs": ("results.rank_reason", "results.rank_curve"),
         }
-        return Checked(run, sentence, None, unproven)
+        return Checked(run, sentence, None, stored.unproven(unproven, "n_programs"))
 
     def __repr__(self) -> str:
         return f"ProgramsRun({self.n_programs} programs of {self.table.n_samples} samples)"

@@ -20,7 +20,7 @@ from conecollapse._files import sha256_of
 from conecollapse._types import AnyArray
 from conecollapse.io.npy import load_npz
 from conecollapse.runs.folder import MODEL
-from conecollapse.tables import Table
+from conecollapse.tables import DiffusedTable, Table
 
 FORM = "form"  # the array with the tree
 # of a choice of view: only the fit needs the graph and its eigenvectors
@@ -78,7 +78,7 @@ def _classes() -> dict[str, type]:
         *(Divergence, LeastSquares, ScaledLeastSquares, ClosedLeastSquares),
         *(encoders.OneCluster, encoders.OverRays, encoders.OverGraph, encoders.LabelRule),
         *(kinds.Source, kinds._Neighbours, kinds._Diffused, kinds.KNN, kinds.Diffusion),
-        *(CsrTable, DenseTable),
+        *(CsrTable, DenseTable, DiffusedTable),
     )
     return {one.__name__: one for one in known}
 
@@ -89,6 +89,8 @@ def _packed(value: Any, arrays: dict[str, AnyArray]) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, dict):
+        return _packed_mapping(value, arrays)
     if isinstance(value, np.ndarray):
         name = f"array_{len(arrays)}"
         arrays[name] = value.astype(np.str_) if value.dtype == object else value
@@ -96,25 +98,34 @@ def _packed(value: Any, arrays: dict[str, AnyArray]) -> Any:
     if sp.issparse(value):
         parts = [_packed(part, arrays) for part in (value.data, value.indices, value.indptr)]
         return {"csr": parts, "shape": list(value.shape)}
-    if isinstance(value, dict) and value and all(isinstance(key, bytes) for key in value):
+    inner = {key: _packed(one, arrays) for key, one in _arguments(value).items()}
+    return {"record": type(value).__name__, "of": inner}
+
+
+def _packed_mapping(value: dict[Any, Any], arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    """A mapping of names, or of the bytes of samples to where they stand."""
+    if value and all(isinstance(key, bytes) for key in value):
         keys = np.frombuffer(b"".join(value), np.uint8).reshape(len(value), -1)
         return {"keys": _packed(keys, arrays), "at": _packed(np.array([*value.values()]), arrays)}
-    if isinstance(value, dict):
-        return {"names": {name: _packed(one, arrays) for name, one in value.items()}}
+    return {"names": {name: _packed(one, arrays) for name, one in value.items()}}
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    """What a record is made with again."""
     name = type(value).__name__
     if name not in _classes():
         raise InvalidInputError(f"a model with a {name} cannot be kept.")
+    if isinstance(value, DiffusedTable):
+        return {"N": value.N, "damping": value.damping, "dtype": str(value.dtype)}
     if isinstance(value, Table):
-        inner = {"array": value.array}
-    elif is_dataclass(value):
-        left_out = FOR_THE_FIT.get(name, ())
-        inner = {
-            part.name: None if part.name in left_out else getattr(value, part.name)
-            for part in fields(value)
-        }
-    else:
-        inner = value.get_params()
-    return {"record": name, "of": {key: _packed(one, arrays) for key, one in inner.items()}}
+        return {"array": value.array}
+    if not is_dataclass(value):
+        return dict(value.get_params())
+    left_out = FOR_THE_FIT.get(name, ())
+    return {
+        part.name: None if part.name in left_out else getattr(value, part.name)
+        for part in fields(value)
+    }
 
 
 def _unpacked(form: Any, arrays: dict[str, AnyArray]) -> Any:

@@ -182,6 +182,22 @@ class Stored:
         said = self.facts["parameters"][name]
         if said not in (r, "auto"):
             raise CertificateError(f"{FACTS} names {said} {what}, but {FACTORS} has {r}.")
+        if said != "auto" and any(self.search["choice"].values()):
+            raise CertificateError(
+                f"{FACTS} says why there are {r} {what}, but {said} were asked for."
+            )
+
+    def unproven(
+        self, places: Mapping[str, tuple[str, ...]], number: str
+    ) -> dict[str, tuple[str, ...]]:
+        """``places`` of run.json by what they are about; the choice of a number is one of them only
+        where the parameter ``number`` is "auto"."""
+        is_chosen = self.facts["parameters"][number] == "auto"
+        return {
+            what: where
+            for what, where in places.items()
+            if is_chosen or "results.rank_reason" not in where
+        }
 
     def needed_cone(self) -> Cone:
         """The cone, of a run that has to have one."""

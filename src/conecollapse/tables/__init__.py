@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 
 from conecollapse.io.source import TableSource
 from conecollapse.tables.blocks import BlockedTable, FileTable
-from conecollapse.tables.csr import CsrTable
+from conecollapse.tables.csr import CsrTable, held
 from conecollapse.tables.diffused import DiffusedTable, ProductTable
 from conecollapse.tables.in_memory import DenseTable, InMemoryTable
 from conecollapse.tables.masked import MaskedTable
@@ -66,9 +65,7 @@ def recognised(X: Any) -> Table | None:
 def as_table(X: Any) -> Table:
     """``X`` as a table. The entries of an array are not checked."""
     table = recognised(X)
-    if table is not None:
-        return table
-    return CsrTable(sp.csr_array(X)) if sp.issparse(X) else DenseTable(np.asarray(X))
+    return held(X) if table is None else table
 
 
 def as_blocked(X: Any) -> BlockedTable | None:
@@ -81,4 +78,4 @@ def stored(table: Table, *, sparse: bool) -> Table:
     """The same entries as a CSR array, or as a dense array."""
     if sparse == table.is_sparse:
         return table
-    return CsrTable(sp.csr_array(table.array)) if sparse else DenseTable(table.array.toarray())
+    return held(sp.csr_array(table.array) if sparse else table.array.toarray())

@@ -24,7 +24,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, columns_as_points, row_lengths, scaled_columns
@@ -32,8 +31,7 @@ from conecollapse._threads import current_threads
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.io.limits import free_memory
 from conecollapse.io.source import TableSource
-from conecollapse.tables.csr import CsrTable
-from conecollapse.tables.in_memory import DenseTable, InMemoryTable
+from conecollapse.tables.csr import held
 from conecollapse.tables.protocol import Table
 from conecollapse.tables.survey import Survey, survey_block
 
@@ -278,7 +276,7 @@ class BlockedTable(Table):
         return self.visit(work_on_columns, pieces, shared, stage="columns")
 
     def in_parts(self) -> Iterator[Table]:
-        return (_as_table(block) for block in self.along(0).blocks() if block.shape[0])
+        return (held(block) for block in self.along(0).blocks() if block.shape[0])
 
     def row_keys(self) -> list[bytes]:
         return [key for keys in self.along(0).visit(keys_of, stage="samples") for key in keys]
@@ -488,13 +486,9 @@ def work_on_columns(
     return work(columns_as_points(block[:, columns]), shared)
 
 
-def _as_table(block: Points) -> InMemoryTable:
-    return CsrTable(block) if sp.issparse(block) else DenseTable(block)
-
-
 def keys_of(block: Points, _: Any, __: Any) -> list[bytes]:
     """The keys of the samples of a block."""
-    return _as_table(block).row_keys()
+    return held(block).row_keys()
 
 
 def times(block: Points, own: AnyArray | None, shared: AnyArray | None) -> AnyArray:

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from conecollapse._kernels import kernel
 from conecollapse._linalg import narrow, ratio
 from conecollapse._threads import for_ranges
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables.divergence import Effort, Entries, improve, improve_sparse_rows
-from conecollapse.tables.in_memory import InMemoryTable, hashed, scaled_entries
+from conecollapse.tables.in_memory import DenseTable, InMemoryTable, hashed, scaled_entries
 from conecollapse.tables.protocol import Quotients
 
 # multiplications from which on a product of a sparse array runs on our threads: some milliseconds
@@ -123,6 +123,11 @@ class CsrTable(InMemoryTable):
             shape=X.shape,
         )
         return CsrTable(sp.csr_array(dealt))
+
+
+def held(array: Points) -> InMemoryTable:
+    """The table of an array at hand; its entries are not checked."""
+    return CsrTable(sp.csr_array(array)) if sp.issparse(array) else DenseTable(np.asarray(array))
 
 
 def _product(X: Sparse, B: AnyArray) -> AnyArray:

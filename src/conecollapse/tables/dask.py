@@ -38,7 +38,7 @@ from conecollapse._memory import freed_memory_is_kept
 from conecollapse._threads import limit_threads
 from conecollapse._types import AnyArray, IntArray, Points
 from conecollapse.tables.blocks import BlockedTable, Step, Work, Worker, as_floats
-from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
+from conecollapse.tables.survey import Survey, survey_block
 
 try:
     import dask
@@ -307,7 +307,7 @@ def _itself(block: Points, _: Any, __: Any) -> Points:
     return block
 
 
-def _survey_of(flip: bool, at: tuple[int, int], label: str, chunk: Any) -> BlockSurvey:
+def _survey_of(flip: bool, at: tuple[int, int], label: str, chunk: Any) -> Survey:
     return survey_block(_turned(chunk, flip), at, label)
 
 

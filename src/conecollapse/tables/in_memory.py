@@ -90,7 +90,11 @@ class InMemoryTable(Table):
 
     @property
     def is_rounded(self) -> bool:
-        return is_rounded(self.entries)
+        """Entries of float32 that are not all whole numbers."""
+        data = self.entries
+        return bool(self.dtype == np.float32) and not (
+            self.peak <= WHOLE and bool((np.rint(data) == data).all())
+        )
 
 
 class DenseTable(InMemoryTable):
@@ -204,13 +208,6 @@ def _squares(part: AnyArray) -> float:
     """The sum of the squares, in float64."""
     return float(
         part @ part if part.dtype == np.float64 else np.sum(np.square(part, dtype=np.float64))
-    )
-
-
-def is_rounded(entries: AnyArray) -> bool:
-    """Whether these are of float32, and not all whole numbers that it holds exactly."""
-    return entries.dtype == np.float32 and not (
-        float(entries.max(initial=0.0)) <= WHOLE and bool((np.rint(entries) == entries).all())
     )
 
 

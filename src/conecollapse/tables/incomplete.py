@@ -13,8 +13,7 @@ from conecollapse._checks import as_array, as_matrix, first_entry, first_nan, no
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, FloatArray, Points
-from conecollapse.tables.csr import CsrTable
-from conecollapse.tables.in_memory import DenseTable
+from conecollapse.tables.csr import held
 from conecollapse.tables.masked import MaskedTable
 from conecollapse.tables.protocol import Table
 
@@ -48,7 +47,7 @@ def incomplete_table(
         )
     if at is None and weights is None and not unstored:
         array = non_negative(array, needs)
-        return CsrTable(array) if sp.issparse(array) else DenseTable(array)
+        return held(array)
     values = _sorted(array) if sp.issparse(array) else np.where(np.isnan(array), 0, array)
     non_negative(values, needs)
     known = _known(array if not sp.issparse(array) else values, unstored)

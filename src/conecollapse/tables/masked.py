@@ -49,7 +49,7 @@ from conecollapse._kernels import kernel
 from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
-from conecollapse.tables.csr import CsrTable, sampled_product
+from conecollapse.tables.csr import CsrTable, held, sampled_product
 from conecollapse.tables.divergence import Effort
 from conecollapse.tables.guessed import GuessedTable, rank_one_guess
 from conecollapse.tables.in_memory import BLOCK, DenseTable, InMemoryTable, scaled_entries
@@ -81,8 +81,7 @@ class MaskedTable(Table):
     @classmethod
     def of(cls, values: Points, weights: Points, has_uncertainties: bool = False) -> MaskedTable:
         """The table of two arrays that are stored alike."""
-        kind = CsrTable if sp.issparse(values) else DenseTable
-        return cls(kind(values), kind(weights), has_uncertainties)
+        return cls(held(values), held(weights), has_uncertainties)
 
     def shrunk(self, shrinkage: float) -> MaskedTable:
         """The same entries; errors, equations and quotients with this share of the penalty of the

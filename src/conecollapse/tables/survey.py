@@ -13,25 +13,43 @@ import scipy.sparse as sp
 
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
-from conecollapse.tables.in_memory import is_rounded
+from conecollapse.tables.csr import held
 
 
 @dataclass(frozen=True)
-class BlockSurvey:
-    """Of one block: the largest entry of each column, squared lengths of the columns in units of
-    that, which rows hold anything, how many entries are not zero; whether it is a sparse array, and
-    whether it may carry the rounding of float32."""
+class Survey:
+    """Of a table, or of a block of one."""
 
-    peaks: FloatArray
-    squares: FloatArray
-    filled: BoolArray
-    n_entries: int
+    peaks: FloatArray  # (n_features,) largest entries of the columns
+    lengths: FloatArray  # (n_features,) of the columns
+    filled: BoolArray  # (n_samples,) which samples hold anything
+    n_entries: int  # that are not zero
     is_sparse: bool
-    is_rounded: bool
+    is_rounded: bool  # whether entries may carry the rounding of float32
+
+    @classmethod
+    def of(cls, grid: list[list[Survey]]) -> Survey:
+        """Put together from a grid of blocks: rows of it are blocks of samples, columns of it
+        blocks of features."""
+        columns, blocks = list(zip(*grid, strict=True)), [block for row in grid for block in row]
+        return cls(
+            np.concatenate([np.max([b.peaks for b in column], axis=0) for column in columns]),
+            np.concatenate([np.hypot.reduce([b.lengths for b in column]) for column in columns]),
+            np.concatenate([np.any([b.filled for b in row], axis=0) for row in grid]),
+            sum(block.n_entries for block in blocks),
+            any(block.is_sparse for block in blocks),
+            any(block.is_rounded for block in blocks),
+        )
+
+    @property
+    def peak(self) -> float:
+        """The largest entry."""
+        return float(self.peaks.max())
 
 
-def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
+def survey_block(block: Points, at: tuple[int, int], label: str) -> Survey:
     """Survey a block that begins at row and column ``at`` of the table; refuse it, by its
     ``label``, if an entry cannot be used."""
     if 0 in block.shape:
@@ -39,31 +57,12 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
             f"{label} of X is empty, of shape {block.shape}; leave such blocks out (in Dask:"
             " rechunk)."
         )
-    if block.dtype.kind not in "fiu":
-        block = block.astype(np.float64)
-    width = block.shape[1]
-    check_block(block, at, label)
-    if sp.issparse(block):
-        data, columns = block.data.astype(np.float64), block.indices
-        peaks = np.zeros(width)
-        np.maximum.at(peaks, columns, data)
-        squares = np.bincount(
-            columns, weights=np.square(data / _or_one(peaks)[columns]), minlength=width
-        ).astype(np.float64)
-        filled, count = np.diff(block.indptr) > 0, block.nnz
-        return BlockSurvey(peaks, squares, filled, count, True, is_rounded(block.data))
-    peaks = block.max(axis=0).astype(np.float64)
-    squares, units = np.zeros(width), _or_one(peaks)
-    for rows in np.array_split(block, max(1, block.size // 2**20)):
-        scaled = rows / units
-        squares += np.einsum("ij,ij->j", scaled, scaled)
-    filled, count = block.any(axis=1), int(np.count_nonzero(block))
-    return BlockSurvey(peaks, squares, filled, count, False, is_rounded(block))
-
-
-def _or_one(peaks: FloatArray) -> FloatArray:
-    """What to divide by: 1 where there is nothing."""
-    return np.where(peaks > 0, peaks, 1.0)
+    table = held(check_block(block, at, label))
+    peaks = np.asarray(as_dense(table.array.max(axis=0)), np.float64).ravel()
+    with np.errstate(over="ignore"):  # squares that leave the range are taken again, scaled
+        lengths = table.column_lengths
+    filled, count = table.filled, table.n_entries
+    return Survey(peaks, lengths, filled, count, table.is_sparse, table.is_rounded)
 
 
 def check_block(block: Any, at: tuple[int, int], label: str, name: str = "X") -> Points:
@@ -97,43 +96,3 @@ def _moved(message: str, at: tuple[int, int]) -> str:
         message,
         count=1,
     )
-
-
-@dataclass(frozen=True)
-class Survey:
-    """Of the whole table."""
-
-    peaks: FloatArray  # (n_features,) largest entries of the columns
-    lengths: FloatArray  # (n_features,) of the columns
-    filled: BoolArray  # (n_samples,) which samples hold anything
-    n_entries: int  # that are not zero
-    is_sparse: bool
-    is_rounded: bool  # whether entries may carry the rounding of float32
-
-    @classmethod
-    def of(cls, grid: list[list[BlockSurvey]]) -> Survey:
-        """Put together from a grid of blocks: rows of it are blocks of samples, columns of it
-        blocks of features."""
-        peaks, lengths = [], []
-        for column in zip(*grid, strict=True):
-            peak = np.max([block.peaks for block in column], axis=0)
-            squares: AnyArray = np.sum(
-                [block.squares * (block.peaks / _or_one(peak)) ** 2 for block in column], axis=0
-            )
-            peaks.append(peak)
-            lengths.append(np.sqrt(squares) * peak)
-        filled = [np.any([block.filled for block in row], axis=0) for row in grid]
-        blocks = [block for row in grid for block in row]
-        return cls(
-            np.concatenate(peaks),
-            np.concatenate(lengths),
-            np.concatenate(filled),
-            sum(block.n_entries for block in blocks),
-            any(block.is_sparse for block in blocks),
-            any(block.is_rounded for block in blocks),
-        )
-
-    @property
-    def peak(self) -> float:
-        """The largest entry."""
-        return float(self.peaks.max())

@@ -5,7 +5,8 @@ With r components every sample lies in a subspace of r dimensions, up to noise. 
 variance :math:`\sigma^2` has squared singular values up to :math:`\sigma^2 (\sqrt n + \sqrt m)^2`.
 The number is the smallest r after which the next squared singular value is at most `ABOVE` times
 that, with :math:`\sigma^2` from what r dimensions leave. Features are divided by their noise
-or not, and samples by the root of their length or not, whichever leaves less. Data without noise
+or not, and samples by the root of their length or not, whichever leaves less. Samples that stand
+out by their distance from r dimensions are left out. Data without noise
 have as many components as dimensions.
 
 Where no r leaves such noise, as in most measured scenes, what is left has a structure of its own,
@@ -14,7 +15,7 @@ and `conecollapse.factorization.mixtures.counting` weighs three estimates.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from conecollapse._types import FloatArray, Points
 from conecollapse.factorization.mixtures.counting import count_components
 from conecollapse.factorization.mixtures.feature_noise import feature_noise
 from conecollapse.factorization.mixtures.starts import core_samples, root_scaled
+from conecollapse.geometry.subspace import outlying
 
 MOST, MOST_OF_COUNTS = 20, 40
 MOST_BY_CLEARANCE = 10  # each number is fitted there
@@ -38,20 +40,21 @@ class Number(NamedTuple):
     reason: str
 
 
-def count(points: Points, *, is_counts: bool = False) -> Number:
-    """The number of components of float64 rows that are not zero."""
+def count(points: Points, *, is_counts: bool = False, outliers: Any = "auto") -> Number:
+    """The number of components of float64 rows that are not zero, without the ``outliers`` of
+    each number."""
     points = points[core_samples(points.shape[0])]
     n, m = points.shape
     most = min(MOST_OF_COUNTS if is_counts else MOST, max(1, n // 2), max(1, m - 1))
     exact = _dimensions(_squares(points))
     if exact is not None and exact <= most:
         return Number(exact, f"X has {exact} dimensions up to rounding")
-    as_given = [_squares(points), _squares(root_scaled(points))]
     for r in range(1, most + 1):
-        sizes = feature_noise(points, r)
-        scaled = scaled_columns(points, 1 / sizes)
-        divided = [_squares(scaled), _squares(root_scaled(scaled))] if np.ptp(sizes) > 0 else []
-        next_one = min(s[r] / max(_edge(s, r, n, m), _TINY) for s in [*as_given, *divided])
+        kept = points[np.flatnonzero(~outlying(points, r, outliers))]
+        sizes = feature_noise(kept, r)
+        tables = [kept, scaled_columns(kept, 1 / sizes)] if np.ptp(sizes) > 0 else [kept]
+        spectra = [_squares(X) for table in tables for X in (table, root_scaled(table))]
+        next_one = min(s[r] / max(_edge(s, r, kept.shape[0], m), _TINY) for s in spectra)
         if next_one <= ABOVE:
             return Number(
                 r,

@@ -53,10 +53,15 @@ def sweep_ahead(
         (_sweep_together if is_shared else _sweep_one_by_one)(new[part.rows], part, sweeps, fixed)
     if not beta:
         return new, new
-    ahead = new - before
-    ahead *= new.dtype.type(beta)
-    ahead += new
-    return new, np.maximum(ahead, 0, out=ahead)
+    ahead = np.empty_like(new)
+    size = max(LANES, CACHED // (4 * W.shape[1]))
+    for a in range(0, len(W), size):  # some rows at a time, which stay in cache
+        rows = slice(a, a + size)
+        moved = np.subtract(new[rows], before[rows], out=ahead[rows])
+        moved *= new.dtype.type(beta)
+        moved += new[rows]
+        np.maximum(moved, 0, out=moved)
+    return new, ahead
 
 
 def _sweep_together(W: AnyArray, part: Part, sweeps: int, _: Fixed | None) -> None:
