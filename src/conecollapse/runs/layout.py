@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.affinity.views import View
 from conecollapse.io import TableFile
 from conecollapse.runs.folder import LAYOUT
 from conecollapse.runs.values import write_csv
@@ -59,6 +58,8 @@ def lay_out(table: TableFile, model: Any) -> Layout | None:
     if n > MOST:
         rows = np.sort(np.random.default_rng(0).choice(n, MOST, replace=False))
     placement = getattr(model._fitted.encoder, "placement", None)
+    from conecollapse.affinity.views import View  # imports scikit-learn
+
     view = View("root") if placement is None else placement.choice.view
     X = table.X[rows]
     Y = view.before_projection(X) if isinstance(view, View) else view.of(X)

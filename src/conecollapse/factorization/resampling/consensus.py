@@ -30,6 +30,7 @@ from conecollapse.factorization.resampling.matching import matched
 NEIGHBOURS = 0.3  # of n_runs: how many others a component is compared with (Kotliar et al.)
 BEST_RUNS = 10  # whose components are tried as centres
 BLOCK = 1024  # rows of distances at once
+ROUNDING = 1e-12  # of the squared distance of a unit row
 
 
 class Agreement(NamedTuple):
@@ -44,7 +45,7 @@ def agreement(components: FloatArray, objectives: FloatArray, max_distance: floa
     """The consensus of ``components`` (n_runs, r, n_features), whose runs ended with these
     objectives."""
     n_runs, r, m = components.shape
-    U: FloatArray = unit_rows(components.reshape(n_runs * r, m))[0]
+    U = unit_rows(np.asarray(components.reshape(n_runs * r, m), np.float64))[0]
     is_alive = U.any(axis=1)
     near = max(1, int(NEIGHBOURS * n_runs))
     is_outlier = ~is_alive | (_mean_distances(U, near) > max_distance) if n_runs > 1 else ~is_alive
@@ -87,5 +88,6 @@ def _mean_distances(U: FloatArray, near: int) -> FloatArray:
 def _grouped(U: FloatArray, starts: FloatArray) -> tuple[IntArray, FloatArray]:
     """The best grouping of the unit rows from these sets of centres, and the set that led to it."""
     groups, within = lloyd(U, starts)
-    best = int(within.argmin())  # the first of equals
+    # the first of those that are equal but for rounding, which orders the components
+    best = int((within <= within.min() + ROUNDING * len(U)).argmax())
     return groups[best], starts[best]
