@@ -7,6 +7,9 @@ ALL_STAMP := $(VENV)/.installed-all
 # Tests start many processes: without bytecode each would compile the package's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# A worker for each core: more threads of BLAS would wait for each other.
+ONE_THREAD := OPENBLAS_NUM_THREADS=$${OPENBLAS_NUM_THREADS:-1}
+
 # Another target of this file, when it has been said what will be installed.
 ONCE := --no-print-directory SAID=yes
 
@@ -32,7 +35,7 @@ test-all: announce ## test, and what takes longer: the site, the browser, killed
 	  && echo "make test-all took $$(( $$(date +%s) - begin )) seconds."
 
 quick: $(STAMP) ## the quick tests, in about a minute: no browser, no site, no Dask cluster, no network
-	$(BIN)/python -m pytest -n auto -m "not slow and not full"
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not slow and not full"
 
 static: lint types layers ## lint, types and layers
 
@@ -50,10 +53,10 @@ kernels: $(STAMP) ## compile the kernels of the usual calls
 	$(BIN)/conecollapse warm
 
 unit: $(STAMP) ## the tests of make test
-	$(BIN)/python -m pytest -n auto -m "not full"
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not full"
 
 unit-all: $(ALL_STAMP) browser ## all tests
-	$(BIN)/python -m pytest -n auto
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
 
 # The oldest versions have wheels for the oldest Python only.
 OLDEST := .venv-oldest

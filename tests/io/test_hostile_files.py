@@ -562,7 +562,7 @@ def test_a_line_that_is_too_long_for_a_table_is_refused(line, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 @pytest.mark.parametrize(
-    "number", [pytest.param(60, marks=pytest.mark.slow), pytest.param(2000, marks=pytest.mark.full)]
+    "number", [pytest.param(30, marks=pytest.mark.slow), pytest.param(2000, marks=pytest.mark.full)]
 )
 def test_a_damaged_file_of_any_kind_is_read_or_refused_in_one_sentence(number):
     """No reader crashes, hangs, or lets another error out."""
