@@ -102,6 +102,10 @@ Force = Annotated[
 ]
 Model = Annotated[bool, typer.Option(help="Keep what predict needs; the folder then holds data.")]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
+WriteH5ad = Annotated[
+    Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")
+]
+MovedData = Annotated[Path | None, typer.Option(help="The data, if it was moved.")]
 
 
 def image_shape(text: str | None, option: str = "--image-shape") -> tuple[int, int] | None:

@@ -49,9 +49,7 @@ def programs(
     seed: options.Seed = 0,
     report: options.Report = True,
     model: options.Model = True,
-    write_h5ad: Annotated[
-        Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")
-    ] = None,
+    write_h5ad: options.WriteH5ad = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:

@@ -17,7 +17,7 @@ def report(
     folder: Annotated[
         Path, typer.Argument(help="A folder of results of cluster.", show_default=False)
     ],
-    data: Annotated[Path | None, typer.Option(help="The data, if it was moved.")] = None,
+    data: options.MovedData = None,
     write_h5ad: Annotated[
         Path | None, typer.Option(help="Also write an .h5ad file with the names in obs.")
     ] = None,

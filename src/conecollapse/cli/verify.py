@@ -16,7 +16,7 @@ def verify(
     folder: Annotated[
         Path, typer.Argument(help="A folder of results of another command.", show_default=False)
     ],
-    data: Annotated[Path | None, typer.Option(help="The data, if it was moved.")] = None,
+    data: options.MovedData = None,
     tol: Annotated[
         float | None, typer.Option(help="Tolerance to check the proof against; by default its own.")
     ] = None,

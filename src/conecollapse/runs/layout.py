@@ -46,6 +46,7 @@ class Layout:
 
 def lay_out(table: TableFile, model: Any) -> Layout | None:
     """The layout of the samples of ``table``; None for a handful."""
+    from conecollapse.affinity.views import View  # imports scikit-learn
     from conecollapse.io.h5ad import read_embedding
 
     n = table.n_samples
@@ -58,8 +59,6 @@ def lay_out(table: TableFile, model: Any) -> Layout | None:
     if n > MOST:
         rows = np.sort(np.random.default_rng(0).choice(n, MOST, replace=False))
     placement = getattr(model._fitted.encoder, "placement", None)
-    from conecollapse.affinity.views import View  # imports scikit-learn
-
     view = View("root") if placement is None else placement.choice.view
     X = table.X[rows]
     Y = view.before_projection(X) if isinstance(view, View) else view.of(X)

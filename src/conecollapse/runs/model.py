@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ def read_model(folder: Path, said: Any) -> dict[str, Any]:
         ) from error
 
 
+@cache
 def _classes() -> dict[str, type]:
     """The records that a model may be made of, by name."""
     from conecollapse.affinity import kinds, views
